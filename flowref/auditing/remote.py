@@ -33,8 +33,8 @@ IDLE = 120.0
 WHO = """import json, pickle, sys
 path, targets, data = pickle.loads(bytes.fromhex(sys.stdin.read()))
 sys.path[:] = path
-from flowref.auditing.remote import identity
-print("\\n" + json.dumps(identity(targets, data)))"""
+from flowref.auditing.remote import dependency_versions
+print("\\n" + json.dumps(dependency_versions(targets, data)))"""
 
 
 @dataclass(frozen=True)

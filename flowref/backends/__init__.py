@@ -1,4 +1,4 @@
-"""The frameworks, by name: ours, and those that other distributions offer.
+"""The frameworks by name: torch and jax, and those of other distributions.
 
 Naming a backend imports no framework. A distribution offers one through the entry-point group
 ``flowref.backends``: the entry has the name of the backend, and names a module with a `Backend`
@@ -24,7 +24,7 @@ from flowref.model.seeds import derive
 
 GROUP = "flowref.backends"
 OURS = {"torch": "flowref.backends.torch.backend", "jax": "flowref.backends.jax.backend"}
-# Whose objects those of a user are taken for where nothing tells.
+# The framework of an object that shows no other.
 DEFAULT = "torch"
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 @functools.cache
 def _modules() -> dict[str, str]:
-    """The modules of all backends by name; ours first, and they keep their names."""
+    """Backend name -> module. The names of ours cannot be overridden."""
     entries = importlib.metadata.entry_points(group=GROUP)
     others = {entry.name: entry.module for entry in sorted(entries, key=lambda entry: entry.name)}
     return OURS | {name: module for name, module in others.items() if name not in OURS}
@@ -58,7 +58,9 @@ def _modules() -> dict[str, str]:
 
 @functools.cache
 def _backend(name: str) -> Backend:
-    """A backend by name, whether or not its framework is installed."""
+    """Raises `TargetError` for an unknown name, and for a module that fails to import. The
+    framework need not be installed.
+    """
     modules = _modules()
     if name not in modules:
         raise TargetError(
@@ -76,7 +78,9 @@ def _backend(name: str) -> Backend:
 
 
 def find(name: str) -> Backend:
-    """The backend of a name. `TargetError` where there is none, or its framework is missing or too old."""
+    """Returns the backend of a name; raises `TargetError` if there is none, or if its framework is
+    not installed or too old.
+    """
     backend = _backend(name)
     if not importable(backend.requires):
         raise TargetError(_missing(name, backend))
@@ -86,14 +90,13 @@ def find(name: str) -> Backend:
 
 
 def _missing(name: str, backend: Backend) -> str:
-    """The sentence about a framework that is not installed; our extras bear the names of ours."""
     if name in OURS:
         return missing(backend.requires, name)
     return f"{backend.requires} is not installed; `pip install {backend.requires}` installs it"
 
 
 def installed(name: str) -> bool:
-    """Whether the backend of a name can be used here."""
+    """Whether `find` returns the backend of this name in this environment."""
     try:
         find(name)
     except TargetError:
@@ -102,13 +105,13 @@ def installed(name: str) -> bool:
 
 
 def backend_names() -> tuple[str, ...]:
-    """The names of the backends that can be used here."""
+    """The names of the backends whose frameworks are installed."""
     return tuple(name for name in _modules() if installed(name))
 
 
 def importable(package: str) -> bool:
-    """Whether a package can be imported, as far as that shows without doing so. A folder of its name
-    that holds no package, somewhere on the path, is none.
+    """Whether a package can be imported, found without importing it. A namespace folder of its
+    name on the path does not count.
     """
     if package in sys.modules:
         module = sys.modules[package]
@@ -121,7 +124,7 @@ def importable(package: str) -> bool:
 
 
 def imported_backends() -> Iterable[Backend]:
-    """The backends whose frameworks this process has imported."""
+    """Yields the backends whose frameworks this process has imported."""
     for name in backend_names():
         backend = find(name)
         if backend.requires in sys.modules:
@@ -130,8 +133,8 @@ def imported_backends() -> Iterable[Backend]:
 
 @contextlib.contextmanager
 def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
-    """Run foreign code of a framework that is not known yet, in the sandbox of each that it may be
-    of: those that are imported, and the default one.
+    """Run foreign code of an unknown framework in the sandboxes of the default framework and of
+    every imported one. ``dtype``: the default dtype, "float32" or "float64".
     """
     with process.quarantine(seed), contextlib.ExitStack() as stack:
         for backend in _likely():
@@ -141,8 +144,8 @@ def sandbox(seed: int, dtype: str | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def single_threaded() -> Iterator[None]:
-    """Compute with one thread of each framework that is imported: the order of sums depends on their
-    number, and small calls take many times as long with several.
+    """Compute with one thread in every imported framework: the order of sums depends on the number
+    of threads, and small calls are many times slower with several.
     """
     with contextlib.ExitStack() as stack:
         for backend in imported_backends():
@@ -152,7 +155,9 @@ def single_threaded() -> Iterator[None]:
 
 @contextlib.contextmanager
 def importing(text: str) -> Iterator[None]:
-    """Import code of a user, of this text, as the frameworks want it that it names."""
+    """Import user code under `Backend.importing` of each framework whose name occurs in its
+    ``text``.
+    """
     with contextlib.ExitStack() as stack:
         for name in backend_names():
             backend = find(name)
@@ -162,18 +167,20 @@ def importing(text: str) -> Iterator[None]:
 
 
 def vet_device(name: str) -> None:
-    """Raises `SpecError` where a device of a name is asked for that no framework has here."""
+    """Raises `SpecError` if no installed framework can move objects to the device ``name``; an
+    empty name passes.
+    """
     reasons = [backend.lacks(name) for backend in map(find, backend_names())] if name else []
     if reasons and all(reasons):
         raise SpecError(
-            f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls are made on a "
-            "stand-in that refuses what a GPU refuses"
+            f"there is no device {name!r} here: {reasons[0]}; leave --device out, and calls run on a "
+            "simulated device, which raises the errors of a GPU"
         )
 
 
 def take_device_wish() -> Wish:
-    """What code wanted of another device than the processor since this was last asked, of whichever
-    framework it is (see `Backend.elsewhere`).
+    """Returns what code has requested of other devices since the last call, over all imported
+    frameworks (see `Backend.elsewhere`): refused before granted before none.
     """
     wishes = {backend.elsewhere() for backend in imported_backends()}
     return next((one for one in (Wish.REFUSED, Wish.GRANTED) if one in wishes), Wish.NONE)
@@ -187,13 +194,14 @@ def _likely() -> list[Backend]:
 
 
 def build_seed(seed: int) -> int:
-    """The random state in which `Backend.subject` has an object built for a condition of a seed."""
+    """The seed under which `Backend.subject` builds an object for a condition with this seed."""
     return derive(seed, 3)
 
 
 def of(obj: Any) -> Backend:
-    """The backend whose framework a live object is of. Where nothing shows which, the default one is taken, and
-    without that the other of ours, if it is imported. `TargetError` where it can be of none that is installed.
+    """Returns the backend whose framework a live object belongs to; if nothing shows it, the
+    default one, or an imported one of ours if the default is not installed. Raises
+    `TargetError` if none is left.
     """
     there = list(imported_backends())
     owner = next((backend for backend in there if backend.owns(obj)), None)

@@ -1,4 +1,4 @@
-"""What functions close over."""
+"""Values in the closures of functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The values that a function encloses, by name. A cell is empty while the function that fills it runs."""
+    """Yields (name, value) for each closure cell of a function; empty cells are skipped."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             value = cell.cell_contents

@@ -1,6 +1,4 @@
-"""Points on either side of a map, whatever framework it is written in: ordinary ones, and such that objects
-are trained on.
-"""
+"""Points of a map's domain and codomain as numpy arrays: ordinary ones, and training data."""
 
 from __future__ import annotations
 
@@ -14,23 +12,27 @@ from flowref.model import REAL, Array, Dialect, Facts, Shape, Support, draw_poin
 
 
 def is_mask(array: Any) -> bool:
-    """Whether an array holds zeros and ones, and both."""
+    """Whether an array holds only zeros and ones, and at least one of each."""
     plain = np.asarray(array)
     return plain.size > 1 and bool(np.isin(plain, (0.0, 1.0)).all()) and plain.min() != plain.max()
 
 
 def toward_latents(dialect: Dialect) -> str:
-    """The call that maps data to latents, as far as there is one."""
+    """Returns the name of the call that maps data to latents: ``dialect.normalizing``, or
+    "forward" if there is no inverse.
+    """
     return dialect.normalizing if dialect.inverse is not None else "forward"
 
 
 def data_on_latents(dialect: Dialect) -> bool:
-    """Whether data lie where ``forward`` leads, as of a map that is called from latents to data."""
+    """Whether data lie in the codomain of ``forward``, as for a map from latents to data."""
     return dialect.forward is not None and toward_latents(dialect) == "inverse"
 
 
 def side(facts: Facts, latents: bool = False) -> tuple[Support, Shape]:
-    """Where the points lie that ``forward`` takes, or those that it leads to, and the shape of one."""
+    """Returns (support, event shape) of the inputs of ``forward``, or of its outputs if
+    ``latents``.
+    """
     if latents:
         return facts.codomain or REAL, facts.latent_shape or facts.event_shape
     return facts.domain, facts.event_shape
@@ -43,7 +45,9 @@ def points_and_contexts(
     latents: bool = False,
     drawn: Callable[..., Array] = draw_points,
 ) -> tuple[Array, Array | None]:
-    """So many points of one side, and the contexts beside them."""
+    """Draws ``rows`` points of the domain (or codomain), shape ``(rows, *event)``, and contexts of
+    shape ``(rows, *context)``, or None without contexts.
+    """
     support, shape = side(facts, latents)
     x = drawn(support, (rows, *shape), rng)
     if facts.context_shape is None:
@@ -52,7 +56,9 @@ def points_and_contexts(
 
 
 def skewed_samples(support: Support, shape: Shape, rng: np.random.Generator) -> Any:
-    """Points of a set, skewed and with two modes in each coordinate."""
+    """Draws points of a support, of ``shape`` ``(n, *event)``, from a skewed distribution with two
+    modes in each coordinate; in joint supports and products, from the ordinary one.
+    """
     if support.joint or support.kind == "product":
         return draw_points(support, shape, rng)
     rows = (shape[0], *[1] * (len(shape) - 1))
@@ -70,6 +76,6 @@ def skewed_samples(support: Support, shape: Shape, rng: np.random.Generator) -> 
 
 
 def flattened_results(results: Sequence[Any]) -> list[Any]:
-    """Arrays of several results, of which some are tuples of such."""
+    """The arrays of a list of results, where tuples are flattened and None is dropped."""
     each = [one if isinstance(one, tuple) else (one,) for one in results]
     return [part for parts in each for part in parts if part is not None]

@@ -1,5 +1,5 @@
-"""Derivatives of calls in what needs no framework: each framework pulls cotangents of a call back, and all
-others but Jacobians come from that.
+"""Derivatives of calls that need no framework: each framework offers vector-Jacobian products, and
+all other derivatives except Jacobians are computed from them.
 """
 
 from __future__ import annotations
@@ -11,22 +11,28 @@ from flowref.model import Array
 
 
 class Derivatives(Protocol):
-    """What a framework offers of a live object."""
+    """Vector-Jacobian products and parameter directions of a live object, as a framework offers
+    them.
+    """
 
     @property
     def pull(self) -> Callable[..., Any]:
-        """``pull(live, call, x, context, values, ladjs, toward, along, only, draws, training)``: autodiff's
-        gradient of <value, values> + <log-det, ladjs> of a call, and of the value alone of "log_prob".
+        """``pull(live, call, x, context, values, ladjs, toward, along, only, draws, training)``:
+        the gradient by autodiff of <value, values> + <log-det, ladjs> of a call; for
+        "log_prob", of <value, values>.
 
-        ``toward``: the "x" or the "context", in its shape; or the "parameters" that are trained, an array
-        for each, or for ``only`` one of them. ``along``: a direction in the points; then the derivative of
-        <gradient, along> in these. ``draws``: with other random numbers; ``training``: in train mode.
-        Raises `Unsupported` where the call records no graph.
+        ``x`` ``(n, *event)``, ``values`` in the shape of the value, ``ladjs`` ``(n,)``. ``toward``:
+        "x" or "context", whose gradient has their shape; or "parameters", with one array for each
+        trained parameter, or for the one named ``only``. ``along``: a direction in the points; then
+        the result is the derivative of <gradient, along> in the points. ``draws``: use other random
+        numbers; ``training``: in train mode. Raises `Unsupported` if the call records no graph.
         """
 
     @property
     def steps(self) -> Callable[..., Iterable[Array]]:
-        """``steps(live, seed, only)``: a direction in the parameters, an array for each."""
+        """``steps(live, seed, only)``: a seeded direction in the parameters, one array in the
+        shape of each.
+        """
 
 
 def directional_derivative(
@@ -41,8 +47,12 @@ def directional_derivative(
     only: str = "",
     **how: Any,
 ) -> float:
-    """Autodiff's derivative at t = 0 of <log-det, weights> + <value, values> of a call, and of <log_prob,
-    weights>, with the parameters moved by t times a direction; ``how``: further arguments of ``pull``.
+    """Returns the derivative by autodiff, at t = 0, of <log-det, weights> + <value, values> of a
+    call (of <log_prob, weights> for "log_prob") when the parameters move by t times a seeded
+    direction.
+
+    ``x`` ``(n, *event)``, ``weights`` ``(n,)``, ``values`` in the shape of the value; ``how``:
+    further arguments of ``pull``.
     """
     both = (weights, None) if call == "log_prob" else (values, weights)
     gradients = framework.pull(live, call, x, context, *both, "parameters", only=only, **how)

@@ -1,22 +1,21 @@
-"""The knobs of a solver, by their names: attributes that say how many steps it takes, how long these
-are, or how accurate it is to be.
-"""
+"""Settings of solvers, recognized by attribute name: numbers of steps, step sizes, tolerances."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Names of knobs, or their last words: numbers of steps, lengths of steps, and tolerances.
+# Names, or last words of names: numbers of steps, step sizes, and tolerances.
 COUNTS = ("steps", "nsteps", "timesteps", "nt")
 LENGTHS = ("step_size", "stepsize", "dt")
 TOLERANCES = ("rtol", "atol", "tol", "tolerance")
-# More steps than that are no knob; nor is a larger tolerance.
+# Larger numbers of steps and larger tolerances are not those of a solver.
 MOST, LARGEST, SMALLEST = 4096, 0.5, 1e-13
 
 
 def finer(name: str, value: Any, times: int) -> Any:
-    """The value of a knob that is turned: so many times the steps, each so much shorter, and a
-    tolerance that a method of fourth order then meets; None for what is none.
+    """Returns a finer value of a solver setting: ``times`` as many steps, steps that are ``times``
+    shorter, or the tolerance divided by ``times**4`` (what a fourth-order method then meets).
+    None if the name or value is no such setting.
     """
     name = name.lower().strip("_")
     if _name_ends_with(name, COUNTS) and type(value) is int and 0 < value <= MOST:

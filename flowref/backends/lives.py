@@ -1,5 +1,6 @@
-"""Lives of one object, whatever framework it is of: what each typed step (`flowref.model.steps`) does to it,
-in the verbs of a `ScenarioObject`, which a framework offers. Steps that only one framework has stand in its folder.
+"""Scenarios on one object, for every framework: each typed step (`flowref.model.steps`) in terms
+of the methods of a `ScenarioObject`, which a framework implements. Steps of a single framework
+are in its folder.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from flowref.model import (
 
 
 class ScenarioObject(ABC):
-    """The object that lives, and what is done to it. What it cannot take (it has no modules, no context)
-    raises `Unsupported`; anything else that it raises goes through.
+    """The object of a scenario and the operations on it. An operation that the object does not
+    have (no modules, no context) raises `Unsupported`; its other exceptions pass through.
     """
 
     framework: str
-    # What pickling raises where the author chose functions or classes that cannot be found by name.
+    # Raised by pickling of objects with local functions or classes, which is the author's choice.
     unpickled: tuple[type[Exception], ...] = (AttributeError, TypeError, pickle.PicklingError)
 
     def __init__(self, obj: Any, facts: Facts) -> None:
@@ -41,75 +42,81 @@ class ScenarioObject(ABC):
 
     @abstractmethod
     def begin(self, step: steps.Step[Any], earlier: int) -> None:
-        """Set the random state of a step that so many of its kind come before."""
+        """Set the random state of a step that ``earlier`` steps of its kind precede."""
 
     @abstractmethod
     def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
-        """What a call in the current mode returns, as it is returned (see `steps.Run`)."""
+        """Returns the raw result of a call in the current mode (see `steps.Run`)."""
 
     @abstractmethod
     def mapped(self, call: str, out: Any) -> Mapped:
-        """What was returned, as it is now, as plain values."""
+        """Converts the raw result of a call to a `Mapped` of numpy arrays, with the values it has
+        now.
+        """
 
     @abstractmethod
     def set_mode(self, training: bool) -> steps.ModeChange:
-        """Change the mode, as users do, and see what that did."""
+        """Change the mode with the object's own method, and record the effect."""
 
     @abstractmethod
     def held(self, name: str) -> Any:
-        """What the object holds under a name: an array of numpy, or a number."""
+        """Returns the value of an attribute: a numpy array, or a number."""
 
     @abstractmethod
     def hold(self, role: str, name: str, value: Any) -> None:
-        """Have it hold another value under a name, which plays a role."""
+        """Set an attribute, which plays the role ``role`` in a batch normalizer."""
 
     @abstractmethod
     def pulled(self, x: Array, cotangent: Array) -> tuple[Array, Array, dict[str, Any]]:
-        """The value of the normalizing call, and its vector-Jacobian product for the input and, by their
-        roles, for weight and bias.
+        """Returns the value ``(n, *event)`` of the normalizing call, its vector-Jacobian product
+        with ``cotangent`` in the shape of ``x``, and the gradients of weight and bias, by role.
         """
 
     @abstractmethod
     def arrays(self) -> dict[str, Array]:
-        """Parameters and buffers by name."""
+        """Parameters and buffers by name, as numpy arrays."""
 
     @abstractmethod
     def state(self) -> Any:
-        """What a user saves of it."""
+        """Returns the state that a user would save."""
 
     @abstractmethod
     def put(self, saved: Any) -> None:
-        """Put what was saved back into it."""
+        """Load a saved state into the object."""
 
     @abstractmethod
     def reload(self, number: int) -> None:
-        """What is saved of it goes into an object that is built anew, which lives on."""
+        """Save the object, build a new one, load the state into it, and continue with the
+        new one.
+        """
 
     @abstractmethod
     def round_to(self, dtype: str) -> None:
-        """Round every floating array that it holds to a dtype, and keep its own."""
+        """Round every floating array to the precision of ``dtype``, without changing its own
+        dtype.
+        """
 
     @abstractmethod
     def move(self, scale: float, seed: int) -> None:
-        """Move what training moves along a seeded direction."""
+        """Move the trainable parameters along a seeded direction, by ``scale``."""
 
     @abstractmethod
     def cast(self, dtype: str) -> None:
-        """Cast it, and its inputs from then on."""
+        """Cast the object and all later inputs to a dtype."""
 
     def dtypes(self) -> dict[str, str]:
-        """The dtype of every floating array."""
+        """Array name -> dtype, of the floating arrays."""
         return {
             name: str(one.dtype) for name, one in self.arrays().items() if one.dtype.kind == "f"
         }
 
     def run(self, call: str, *inputs: Any, how: str = "plain") -> Mapped:
-        """A call in the current mode."""
+        """Returns the `Mapped` result of a call in the current mode."""
         return self.mapped(call, self.called(call, *inputs, how=how))
 
     @property
     def normalizer(self) -> Normalizer:
-        """The roles and conventions of a batch normalizer."""
+        """Roles and conventions of the batch normalizer; raises `Unsupported` if it is none."""
         if self.facts.normalizer is None:
             raise Unsupported("it is no batch normalizer")
         return self.facts.normalizer
@@ -121,8 +128,9 @@ Action = Callable[[Any, Any], Any]
 def play_steps(
     stage: ScenarioObject, actions: Mapping[type, Action], plan: Sequence[steps.Step[Any]]
 ) -> Life:
-    """Play steps in order. Each has its own fixed random state, so that two lives that differ earlier
-    meet the same draws.
+    """Play the steps in order and return the recorded `Life`. Each step has its own fixed random
+    state, so that two scenarios which differ in earlier steps draw the same numbers. Raises
+    `Unsupported` for a step that the framework lacks.
     """
     outcomes = []
     for index, step in enumerate(plan):
@@ -135,7 +143,7 @@ def play_steps(
 
 
 def run(stage: ScenarioObject, step: steps.Run) -> Mapped:
-    """A call in the current mode."""
+    """Call the object in the current mode; the raw result is stored if ``step.kept``."""
     out = stage.called(step.call, *step.inputs, how=step.how, held=step.held)
     if step.kept:
         stage.kept[id(step)] = out
@@ -143,7 +151,9 @@ def run(stage: ScenarioObject, step: steps.Run) -> Mapped:
 
 
 def role_value(stage: ScenarioObject, role: str) -> Any:
-    """What plays a role: an array, a number, or None where nothing does."""
+    """Returns the value that plays a role: an array, a number, or None if the normalizer has no
+    such role.
+    """
     name = stage.normalizer.roles.get(role)
     value = stage.held(name) if name else None
     form = stage.normalizer.forms.get(role)
@@ -151,7 +161,7 @@ def role_value(stage: ScenarioObject, role: str) -> Any:
 
 
 def assign(stage: ScenarioObject, step: steps.Assign) -> None:
-    """Another value plays a role."""
+    """Set the value that plays a role; raises `Unsupported` if there is no such role."""
     name = stage.normalizer.roles.get(step.role)
     if not name:
         raise Unsupported(f"it has no {step.role}")
@@ -163,7 +173,7 @@ def assign(stage: ScenarioObject, step: steps.Assign) -> None:
 
 
 def pullback(stage: ScenarioObject, step: steps.Pullback) -> steps.Pulled:
-    """The normalizing call and its vector-Jacobian product."""
+    """The normalizing call and its vector-Jacobian product, in the conventions of the roles."""
     value, rows, gradients = stage.pulled(step.x, step.cotangent)
     for role, form in stage.normalizer.forms.items():
         if gradients.get(role) is not None:
@@ -173,12 +183,12 @@ def pullback(stage: ScenarioObject, step: steps.Pullback) -> steps.Pulled:
 
 
 def save(stage: ScenarioObject, step: steps.Save) -> None:
-    """What is saved of it is kept."""
+    """Store the state that a user would save."""
     stage.saved = stage.state()
 
 
 def through_pickle(stage: ScenarioObject, step: steps.Pickle) -> None:
-    """What comes back from pickling lives on."""
+    """Pickle the object, and continue with the unpickled one."""
     try:
         data = pickle.dumps(stage.obj)
     except stage.unpickled as error:
@@ -187,7 +197,7 @@ def through_pickle(stage: ScenarioObject, step: steps.Pickle) -> None:
 
 
 def deepcopy(stage: ScenarioObject, step: steps.Deepcopy) -> None:
-    """The deep copy lives on."""
+    """Continue with a deep copy."""
     stage.obj = copy.deepcopy(stage.obj)
 
 

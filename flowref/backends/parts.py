@@ -1,4 +1,4 @@
-"""The parts of an object and what combines them, whatever framework they are of."""
+"""The parts of a composite object, and compositions of them, for every framework."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def part_at(
     path: Sequence[int],
     resolve: Callable[[Any], Dialect | None],
 ) -> tuple[str, Any, Dialect]:
-    """The part at a path of indices, with its name and its dialect. Raises `TargetError` where there is no
-    such part.
+    """Returns (name, object, dialect) of the part at a path of indices; ``resolve`` gives the
+    dialect of a part, or None to inherit. Raises `TargetError` if there is no such part.
     """
     for index in path:
         listed = dialect.listed(obj)
@@ -28,8 +28,8 @@ def part_at(
 
 
 def composed_object(expression: Any, obj: Any, parts: Sequence[Any], dialect: Dialect) -> Any:
-    """The object that an expression denotes: a part's index, "self", ("chain", ...) or ("inverse",
-    e); see `Subject.arrange`.
+    """Builds the object of an expression: a part's index, "self", ("chain", ...) or ("inverse",
+    e); see `Subject.arrange`. Raises `Unsupported` if the library has no such combinator.
     """
     if expression == "self":
         return obj

@@ -1,5 +1,5 @@
-"""Keeping the process as it was around foreign code, as far as that is Python's and numpy's: random
-states, settings, output and warnings. The sandboxes of frameworks add their own.
+"""Isolation of foreign code in the process, for Python and numpy: random states, settings, output
+and warnings. Frameworks have sandboxes of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def process_settings() -> dict[str, Any]:
-    """The process-wide settings that foreign code could change."""
+    """The process-wide settings that foreign code could change, by name."""
     return {
         "numpy error state": tuple(sorted(np.geterr().items())),
         "working directory": os.getcwd(),
@@ -36,7 +36,9 @@ def process_settings() -> dict[str, Any]:
 def restore(
     before: Mapping[str, Any], now: Mapping[str, Any], setters: Mapping[str, Callable[[Any], Any]]
 ) -> None:
-    """Put back the settings that changed (some setters are slow, so only those)."""
+    """Restore the settings that changed. Unchanged ones are skipped, since some setters
+    are slow.
+    """
     for name, value in before.items():
         if now[name] != value:
             setters[name](value)
@@ -50,7 +52,7 @@ def random_state() -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def standing_in(owner: Any, **values: Any) -> Iterator[None]:
-    """Other values for some attributes of an object, which has its own back afterwards."""
+    """Replace attributes of an object, and restore them afterwards."""
     before = {name: getattr(owner, name) for name in values}
     try:
         for name, value in values.items():
@@ -63,8 +65,8 @@ def standing_in(owner: Any, **values: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unwarned() -> Iterator[None]:
-    """Import foreign code: what it warns of meanwhile is its own business, also where warnings are
-    errors, as a compiler's are when a module is imported for the first time.
+    """Ignore warnings while foreign code is imported, also where warnings are errors: the compiler
+    warns the first time that a module is imported.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -73,9 +75,10 @@ def unwarned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quarantine(seed: int) -> Iterator[io.StringIO]:
-    """Run foreign code with fixed random states, then restore everything; yields what it printed.
+    """Run foreign code with fixed random states, then restore everything; yields its printed
+    output.
 
-    Warnings are silenced: they speak of the audited code and not of flowref.
+    Warnings are silenced: they concern the audited code and not flowref.
     """
     before = process_settings()
     state = random.getstate()
@@ -96,16 +99,16 @@ def quarantine(seed: int) -> Iterator[io.StringIO]:
             random.setstate(state)
 
 
-# Generators that stand in for numpy's global one, one for each level of nesting that is entered.
+# One spare generator for each level of nesting; it replaces numpy's global one.
 _SPARE: list[np.random.MT19937] = []
 _ENTERED: list[None] = []
 
 
 @contextlib.contextmanager
 def numpy_apart() -> Iterator[None]:
-    """Put numpy's global random state back afterwards. Reading and writing it takes longer than
-    most calls, so that within, where it is ours already, another generator takes its place: what
-    makes many calls enters it once around them all.
+    """Restore numpy's global random state afterwards. Reading and writing it takes longer than
+    most calls, so nested uses swap in a spare generator; code that makes many calls enters this
+    once around all of them.
     """
     depth = len(_ENTERED)
     kept = mtrand.get_bit_generator()

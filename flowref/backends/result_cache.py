@@ -1,9 +1,9 @@
-"""Results of calls that laws share: the same call of the same object at the same inputs, under the
+"""A cache of call results that laws share: each call of one object, with the same inputs and the
 same noise, is made once.
 
-Without noise a call is a function of its inputs, since each is made on a fresh copy under a fixed
-random state. Under noise it is one of the inputs and of the seed of the run, so that laws that are
-measured on the same points share their noisy calls as well.
+Without noise the result depends on the inputs only, since each call is made on a fresh copy under a
+fixed random state. Under noise it depends on the inputs and the seed of the run, so laws that
+measure the same points share their noisy calls too.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from typing import Any
 
 import numpy as np
 
-# Bytes of results that a process keeps, what an entry takes besides its arrays, and the largest
-# share of one entry.
+# The capacity in bytes of a process, the overhead of an entry, and the largest share of one entry.
 LIMIT, OVERHEAD, LARGEST = 2**26, 512, 0.125
 
 
 class ResultCache:
-    """Results by what they depend on, up to so many bytes; those that were not asked for longest go
-    first.
-    """
+    """A least-recently-used cache, limited in bytes."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit, self.size = limit, 0
         self.entries: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
 
     def get(self, key: tuple[Any, ...], make: Callable[[], Any], anew: bool = False) -> Any:
-        """What is kept under a key, or what ``make`` gives, in any case where it is made ``anew``;
-        arrays in memory of their own.
+        """Returns the cached result of a key, or computes it by ``make``, always if ``anew``. The
+        arrays returned are copies.
         """
         if key in self.entries and not anew:
             self.entries.move_to_end(key)
@@ -46,12 +43,12 @@ class ResultCache:
         return made
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all entries."""
         self.entries.clear()
         self.size = 0
 
     def holds(self, result: Any) -> bool:
-        """Whether a result is small enough to be kept."""
+        """Whether a result is small enough to be cached."""
         return result_bytes(result) <= LARGEST * self.limit
 
 
@@ -59,7 +56,7 @@ KEPT = ResultCache()
 
 
 def copied(value: Any) -> Any:
-    """A result with its arrays in memory of their own."""
+    """A copy of a result, and of the arrays in it."""
     if isinstance(value, tuple):
         parts = map(copied, value)
         return value._make(parts) if hasattr(value, "_make") else tuple(parts)
@@ -67,7 +64,7 @@ def copied(value: Any) -> Any:
 
 
 def result_bytes(value: Any) -> int:
-    """Bytes that a kept result takes."""
+    """The size of a cached result in bytes, with overhead."""
     parts = value if isinstance(value, tuple) else (value,)
     return OVERHEAD + sum(
         part.nbytes if isinstance(part, np.ndarray) else sys.getsizeof(part) for part in parts
@@ -75,7 +72,9 @@ def result_bytes(value: Any) -> int:
 
 
 def call_digest(what: str, *inputs: Any) -> bytes:
-    """What tells a call and its inputs from others."""
+    """A 128-bit digest of a call and its inputs: dtype, shape and contents of arrays, the repr of
+    others.
+    """
     digest = hashlib.blake2b(what.encode(), digest_size=16)
     for value in inputs:
         if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Whether an operation has rounded, by the numbers that it was given and those it returned."""
+"""Whether an operation has rounded, judged by its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-# Results in single precision are moved by this much to see whether they feed one in double precision.
+# Relative change of float32 results, to see whether they affect a float64 one.
 PROBE = 2.0**-18
 
 
 def ordinary_numbers(shape: Any, generator: np.random.Generator) -> Any:
-    """Numbers of both signs, below and above one."""
+    """Draws numbers of magnitude 1/8 to 4, log-uniform, of either sign."""
     size = 2 ** generator.uniform(-3, 2, shape)
     return size * generator.choice((-1.0, 1.0), shape)
 
 
 def unrounded(given: Sequence[Any], results: Sequence[Any]) -> bool:
-    """Whether each finite result is one of the numbers given, up to its sign and a power of two, or a
-    whole number. ``given``: arrays of numbers drawn at random, of which no other one is made without
-    rounding.
+    """Whether each finite result equals one of the inputs up to its sign and a power of two, or is
+    an integer. ``given``: arrays of random numbers, from which no other such number is computed
+    without rounding.
     """
     wide = np.concatenate([np.zeros(0), *(np.ravel(one) for one in given)])
     known = np.abs(np.frexp(np.concatenate([wide, wide.astype(np.float32)]))[0])

@@ -1,5 +1,5 @@
-"""Training as users do it: a state that is reached by an object's own gradients is valid by
-construction, so that there is no excuse for what shows in it.
+"""Training as users do it. A state that the object's own gradients reach is valid by construction,
+so failures in it always count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flowref.backends.data import (
 from flowref.model import Array, Dialect, Facts, Unsupported, derive
 
 STEPS, RATE, LARGEST_GRADIENT = 30, 1e-2, 10.0
-# How far steps can move a parameter.
+# The largest total move of a parameter.
 REACH = STEPS * RATE
 ROWS, ENTRIES = 64, 256
 # Adam: Kingma and Ba (arXiv:1412.6980), algorithm 1, with its default settings.
@@ -28,27 +28,29 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8
 
 
 class Ended(Exception):
-    """A step that cannot be made, with what to say of it."""
+    """A step that cannot be made; the message is the reason."""
 
 
 class Trainee(Protocol):
-    """An object in training. Its gradients and moves are arrays of its framework, one for each array that
-    it holds, None where nothing moves it.
+    """An object in training. Gradients and moves are arrays of its framework, one for each array
+    that it holds, None for arrays that are not trained.
     """
 
     def gradients(self, x: Array, context: Array | None) -> tuple[float, Sequence[Any]]:
-        """The loss of a batch, and its gradients where it is finite. Raises `Ended` where there are none."""
+        """Returns the loss of a batch ``x`` ``(n, *event)`` and its gradients, if it is finite.
+        Raises `Ended` if there are none.
+        """
 
     def keep(self) -> None:
-        """Hold on to this state: its loss and gradients are finite."""
+        """Store this state as the last one whose loss and gradients were finite."""
 
     def move(self, moves: Sequence[Any]) -> None:
         """Subtract moves from the arrays."""
 
 
 def mapping(dialect: Dialect) -> str:
-    """The call by whose log-det an object is trained that tells no density; `Unsupported` where there is
-    none. What may draw has a reason of its own (see `Dialect.function`).
+    """Returns the call whose log-det is the training loss of an object without a density. Raises
+    `Unsupported` if there is none; for calls that draw, see `Dialect.function`.
     """
     which = toward_latents(dialect)
     if getattr(dialect, which) is None and dialect.push is None:
@@ -59,10 +61,10 @@ def mapping(dialect: Dialect) -> str:
 def train_by_adam(
     trainee: Trainee, dialect: Dialect, facts: Facts, seed: int
 ) -> tuple[tuple[float, ...], str]:
-    """Steps of Adam, each on a new batch of a skewed sample with two modes: the losses of those that were
-    made, and why there were no more, or "".
+    """Trains by up to 30 steps of Adam, each on a new batch of 64 points of a skewed sample with
+    two modes. Returns the losses of the steps made, and why they ended early, or "".
 
-    Raises `Unsupported` where there is nothing to train.
+    Raises `Unsupported` if there is nothing to train.
     """
     if facts.promises.get("fixed"):
         raise Unsupported("it has no parameters that training moves")
@@ -99,7 +101,6 @@ def train_by_adam(
 
 
 def _move(moments: dict[tuple[int, int], Any], place: int, gradient: Any, step: int) -> Any:
-    """How far Adam moves an array in a step."""
     for which, new in enumerate((gradient, gradient * gradient)):
         kept = BETAS[which] * moments.get((place, which), 0.0)
         moments[place, which] = kept + (1 - BETAS[which]) * new

@@ -1,4 +1,4 @@
-"""Which versions of the frameworks flowref works with, without importing one."""
+"""Versions of the frameworks that flowref works with, found without importing them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from flowref.model.extras import installation
 
-# The oldest version that can be used, by the name of the backend, which is that of its distribution
-# and of our extra, and the newest that was tested.
+# The oldest version that works and the newest that was tested, by the name of the backend, which is
+# also that of its distribution and of our extra.
 OLDEST = {"torch": "2.6", "jax": "0.7.2"}
 NEWEST = {"torch": "2.14", "jax": "0.10"}
 
 
 def too_old(name: str) -> str:
-    """A sentence about an installed framework that is too old; empty otherwise."""
+    """Returns a sentence if the installed framework is too old, otherwise ""."""
     version = _version(name)
     if not version or _version_numbers(version) >= _version_numbers(OLDEST[name]):
         return ""
@@ -27,8 +27,8 @@ def too_old(name: str) -> str:
 
 
 def untested(names: Iterable[str] = tuple(OLDEST)) -> list[str]:
-    """A sentence for each framework of these of which a version is installed that flowref was not tested
-    with.
+    """Returns a sentence for each installed framework, of ``names``, whose version was not
+    tested.
     """
     found = {name: _version(name) for name in names}
     return [
@@ -42,7 +42,7 @@ def untested(names: Iterable[str] = tuple(OLDEST)) -> list[str]:
 
 @functools.cache
 def _version(name: str) -> str:
-    """The version of an installed distribution; empty where there is none."""
+    """The version of an installed distribution, or ""."""
     if name not in OLDEST:
         return ""
     try:
@@ -52,6 +52,5 @@ def _version(name: str) -> str:
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a release, of major, minor and patch version."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     return tuple(int(number or 0) for number in found.groups()) if found else (0, 0, 0)

@@ -1,16 +1,14 @@
 """From a target to a subject, a stage at a time; a module imports only earlier ones.
 
-| stage | module | from | to |
-|---|---|---|---|
-| text | `user_code`, `source` | what is typed | how it is built |
-| object | `instance`, `estimators` | | the object, built once, and fitted where it has to be |
-| kind | `recognition`, `declared_options` | its class, attributes, options | what it offers, and what is said of it |
-| shapes | `shapes` | calls of a copy | an `Inquiry`: event and context |
-| calls | `calls` | | a `Draft`: how it is called and read |
-| facts | `experiments` | tables of rows, run in order | the draft with domain, solver, estimate, ... |
-| subject | `call_probes`, `recipe`, `load_subject` | a round trip | what laws measure |
+| stage | module | from | to | |---|---|---|---| | text | `user_code`, `source` | what is typed | how it is
+built | | object | `instance`, `estimators` | | the object, built once, and fitted where it has to be | |
+kind | `recognition`, `declared_options` | its class, attributes, options | what it offers, and what is
+declared of it | | shapes | `shapes` | calls of a copy | an `Inquiry`: event and context | | calls | `calls`
+| | a `Draft`: how it is called and read | | facts | `experiments` | tables of rows, run in order | the
+draft with domain, solver, estimate, ... | | subject | `call_probes`, `recipe`, `load_subject` | a round
+trip | what laws measure |
 
-`user_objects` leads a user's object from kind to facts, `kernels` a layer that says that it draws.
+`user_objects` takes a user's object from kind to facts, `kernels` a layer declared as stochastic.
 """
 
 from flowref.backends import single_threaded

@@ -1,4 +1,4 @@
-"""Fifth stage: what attributes cannot tell is shown by calls of a copy."""
+"""Fifth stage: conventions and facts that attributes do not show, found by calling copies."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from flowref.model import (
     user_code_location,
 )
 
-# Nominal nanoseconds after which a call is counted no further.
+# Nominal nanoseconds of one call after which counting stops.
 LONGEST = 2e9
-# How deep the parts of an object are looked into for a class of its user.
+# Depth to which the parts of an object are searched for a class of its user.
 DEEPEST = 3
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What calls have shown.
+    """Results of calling copies of an object.
 
-    ``dialect`` and ``facts``: completed by them; ``dtype``: in which everything ran; ``operations``:
-    how many a round trip takes; ``why``: what the calls decided, a sentence each; ``conventions``
-    and ``hints``: as `Recognized` has them.
+    ``dialect`` and ``facts``: completed by the calls; ``dtype``: the one in which all calls ran;
+    ``operations``: cost of a round trip; ``why``: what the calls decided, a sentence each; ``conventions``
+    and ``hints``: as in `Recognized`.
     """
 
     dialect: Dialect
@@ -75,8 +75,7 @@ class Probed:
 def probe(instance: Instance, recognition: Recognition, declared: Declared) -> Probed:
     """Call copies of an instance, in its dtype, as laws will.
 
-    Raises `TargetError` where it cannot be what it was taken for, and `Refusal` where the object
-    raises.
+    Raises `TargetError` if the object is not of the recognized kind, and `Refusal` if a call raises.
     """
     try:
         return _probe(instance, recognition, declared)
@@ -105,7 +104,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     draft = run_experiments(draft, (*OF_INVERSES, *OF_ESTIMATES))
     if of_user or instance.source.target.adapter in (USER, OBJECT):
         draft = _without_broken(draft, subject)
-    spoken, runs = draft.spoken, f"it runs in {instance.dtype}, and {trip.words}"
+    resolved, runs = draft.spoken, f"it runs in {instance.dtype}, and {trip.words}"
     why = (*draft.why, runs)
     return Probed(
         draft.dialect,
@@ -113,17 +112,16 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
         instance.dtype,
         trip.operations,
         why,
-        spoken.conventions,
-        spoken.hints,
+        resolved.conventions,
+        resolved.hints,
     )
 
 
 def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draft:
-    """What is known of an object before it is called as laws call it: of a user's by calls, of others by their adapter."""
     adapter, dialect, backend = recognition.adapter, recognition.dialect, instance.backend
     if dialect.push is not None and not facts.event_shape:
         raise TargetError(
-            f"{instance.source.target} is a layer that may draw or forget: its latents need not be of the shape of "
+            f"{instance.source.target} is a stochastic or surjective layer: its latents need not be of the shape of "
             f"its events, and calls do not show which. Give {GIVE_SHAPE}"
         )
     if adapter.name == USER and dialect.push is not None:
@@ -151,7 +149,7 @@ def _drafted(instance: Instance, recognition: Recognition, facts: Facts) -> Draf
 
 
 def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:
-    """With what its calls cost, a subject of it, and a round trip of that."""
+    """The draft with the cost of its calls, a subject made from it, and the measured round trip."""
     instance, backend, target = draft.instance, draft.instance.backend, draft.instance.source.target
     # Train-mode batches of large events cost too much.
     history: History = "fresh" if is_large(draft.facts.event_shape) else "warm"
@@ -172,34 +170,36 @@ def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:
 
 
 def _without_broken(draft: Draft, subject: Subject) -> Draft:
-    """Without the abilities that raise whatever they are given, and with what is said of these."""
+    """The draft without abilities that raise for every input, and with a sentence about each."""
     obj, dialect = draft.instance.obj, draft.dialect
     broken = {**draft.spoken.broken, **refusing(subject)}
     if draft.facts.context_shape is not None and not asks_for(obj, dialect):
-        broken.pop("sample", None)  # how it is asked under contexts is the laws' affair
+        broken.pop("sample", None)  # sampling under contexts is tested by laws
     absent: dict[str, Any] = dict.fromkeys(broken)
     if "inverse" in absent and dialect.normalizing == "inverse":
         absent["normalizing"] = "forward"
     said, hints = [], []
     if signatures.refuses(obj, "_inverse") and (why_not := broken.pop("inverse", "")):
-        # A transform whose way back is only that of its cache.
+        # A torch transform whose inverse only reads its cache.
         said.append("no inverse")
         hints.append(f"no inverse: {why_not}")
-    # A method that raises NotImplementedError is what Python has for one that is not offered.
+    # By Python's convention, a method that raises NotImplementedError is not offered.
     missing = [name for name in broken if broken[name].startswith("NotImplementedError")]
     said += [f"no {name}: it raises NotImplementedError" for name in missing]
     broken = {name: error for name, error in broken.items() if name not in missing}
     if "sample" in broken and (name := asks_for(obj, dialect)):
         del broken["sample"]
-        hints.append(f"sample is not asked: it takes {name}, and no number of points")
-    said += [f"{name} raises, and is set aside" for name in broken]
+        hints.append(f"sample is not called: it takes {name}, and no number of points")
+    said += [f"{name} raises, and is not tested" for name in broken]
     found = Finding(facts={"broken": broken}, dialect=replace(dialect, **absent))
     draft = draft.having(found).saying(*said)
     return replace(draft, spoken=replace(draft.spoken, hints=(*draft.spoken.hints, *hints)))
 
 
 def owned(obj: Any, package: str, depth: int = DEEPEST) -> bool:
-    """Whether an object, or a part of it, is of a user's own class that derives from one of a library."""
+    """Whether the class of an object, or of a part down to ``depth``, is the user's own and derives from a
+    class of ``package``.
+    """
     homes = [str(base.__module__).partition(".")[0] for base in type(obj).__mro__]
     if package in homes[1:] and homes[0] != package:
         return True
@@ -210,8 +210,8 @@ def owned(obj: Any, package: str, depth: int = DEEPEST) -> bool:
 
 
 def lost_attribute_message(obj: Any, error: Exception) -> str:
-    """What to say of an error about an attribute that an object has, and that what was put together from
-    its leaves has not; empty of any other.
+    """The message for an AttributeError about an attribute that exists on the object but not on a copy
+    rebuilt from its leaves; empty for any other error.
     """
     name, kind = getattr(error, "name", None), type(obj).__name__
     if not isinstance(error, AttributeError) or type(error.obj) is not type(obj) or not name:
@@ -226,8 +226,8 @@ def lost_attribute_message(obj: Any, error: Exception) -> str:
 
 
 def refusing(subject: Subject) -> dict[str, str]:
-    """The abilities that raise whatever they are given: an inverse for every image of ordinary
-    points, together and alone, and a sampler for every number of samples.
+    """The abilities that raise for every input, each with its error: an inverse that raises on the images
+    of ordinary points, together and one by one, and a sampler that raises for every number of samples.
     """
     rng = np.random.default_rng(1)
     x = draw_points(subject.domain, (3, *subject.event_shape), rng)
@@ -237,7 +237,7 @@ def refusing(subject: Subject) -> dict[str, str]:
     if subject.forward is not None and subject.inverse is not None:
         y, inverse = subject.forward(x, given).value, subject.inverse
         parts = [slice(None), *(slice(row, row + 1) for row in range(len(y)))]
-        if subject.facts.cost.of("inverse").repeats:  # of one point it is dear enough
+        if subject.facts.cost.of("inverse").repeats:  # one point is expensive enough
             parts = parts[1:] + parts[:1]
         tries["inverse"] = [
             partial(inverse, y[part] + 0.0, None if given is None else given[part])
@@ -257,7 +257,7 @@ def refusing(subject: Subject) -> dict[str, str]:
 
 
 def raised(call: Callable[[], Any]) -> str:
-    """What a call raised, with its place in the user's own file; empty if it returned."""
+    """The exception of a call as text, with its line in the user's file; empty if the call returned."""
     try:
         call()
     except Exception as error:

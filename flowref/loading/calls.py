@@ -1,4 +1,4 @@
-"""How the calls of a user's object are made and read, as attributes cannot tell it: by calls of copies."""
+"""How the calls of a user's object are made and how their returns are read, found by calling copies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from flowref.model import CORNER, CURVED, Dialect, Facts, Normalizer, TargetErro
 
 
 def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
-    """What is known of a user's object once its shapes and its calls are; ``dialect`` and ``facts``: as attributes and
-    declarations tell them.
+    """The draft of a user's object whose shapes are known.
+
+    ``dialect`` and ``facts``: as read from attributes and declarations.
     """
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
@@ -54,75 +55,81 @@ def drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
 def _settled(
     instance: Instance, inquiry: Inquiry, point: tuple[Any, Any], options: Mapping[str, str]
 ) -> Draft:
-    """How it speaks, with what is said of contexts that it was not given and of methods that nobody read."""
+    """The resolved calling convention, with remarks on contexts that were left out and methods that were
+    not recognized.
+    """
     facts = inquiry.facts
 
     def settled(_: Any, x: Any, context: Any) -> Settled:
         return resolve_calls(inquiry, x, context)
 
-    spoken = call_with_cached_weights(inquiry.backend, settled, inquiry.obj, *point).saying(
+    resolved = call_with_cached_weights(inquiry.backend, settled, inquiry.obj, *point).saying(
         *inquiry.said
     )
-    hints = [unread(inquiry.obj, spoken.dialect, options), _unmasked(facts, inquiry.chosen)]
+    hints = [unread(inquiry.obj, resolved.dialect, options), _unmasked(facts, inquiry.chosen)]
     if "context" not in options:
-        option, hint = unheard(replace(inquiry, dialect=spoken.dialect))
+        option, hint = unheard(replace(inquiry, dialect=resolved.dialect))
         facts, hints = replace(facts, optional_context=option), [hint, *hints]
-    spoken = replace(spoken, hints=(*spoken.hints, *filter(None, hints)))
-    return Draft(instance, facts, spoken, inquiry.why)
+    resolved = replace(resolved, hints=(*resolved.hints, *filter(None, hints)))
+    return Draft(instance, facts, resolved, inquiry.why)
 
 
 def _unmasked(facts: Facts, chosen: Mapping[str, str]) -> str:
-    """What to say of a mask of ones, where it may leave out the padding of sequences."""
+    """The remark that a mask of ones was passed, if it may be a padding mask of sequences; else empty."""
     name, _, kind = chosen.get(GIVEN_ONES, "").partition("=")
     if len(facts.event_shape) != 2 or kind not in ("each position", "each place"):
         return ""
-    return f"nothing is left out by {name}: if it masks out padding, say ?padded={name}"
+    return f"{name} is passed as ones: if it masks out padding, say ?padded={name}"
 
 
 def _by_batches(
     inquiry: Inquiry, draft: Draft, point: tuple[Any, Any], asked: bool, kind: str | None
 ) -> tuple[Draft, tuple[str, ...]]:
-    """What batches in train mode do to it: the first one initializes it, as it ``asked`` for before, or each is
-    normalized; and why.
+    """The draft with what train-mode batches do to the object, and why: the first batch initializes it
+    (``asked``: it demanded that call before), or each batch is normalized.
     """
     from flowref.adapters.common.normalizers import recognition
 
-    instance, facts, spoken = draft.instance, draft.facts, draft.spoken
-    if facts.normalizer is None and (asked or initializes(instance, spoken.dialect, point)):
-        return draft.saying(INITIALIZED), ()  # its first batch comes out standardized, and no other
-    if facts.normalizer is None and _initialized_back(instance, spoken, point[1]):
-        # Data go in where it goes back.
-        spoken = replace(spoken, dialect=replace(spoken.dialect, normalizing="inverse"))
+    instance, facts, resolved = draft.instance, draft.facts, draft.spoken
+    if facts.normalizer is None and (asked or initializes(instance, resolved.dialect, point)):
+        # initialization: only its first batch comes out standardized
+        return draft.saying(INITIALIZED), ()
+    if facts.normalizer is None and _initialized_back(instance, resolved, point[1]):
+        # Data enter through the inverse.
+        resolved = replace(resolved, dialect=replace(resolved.dialect, normalizing="inverse"))
         words = f"{INITIALIZED}, by inverse: that takes data to latents"
-        return replace(draft, spoken=spoken).saying(words), ()
+        return replace(draft, spoken=resolved).saying(words), ()
     dtype = point[0].dtype
-    found, shown = recognition.completed(inquiry.obj, spoken.dialect, facts, dtype, kind)
+    found, shown = recognition.completed(inquiry.obj, resolved.dialect, facts, dtype, kind)
     if facts.normalizer is not None and found.normalizer is None:
-        spoken = spoken.saying(*shown)  # what is called one hears why it is not judged so
+        # An object called a normalizer gets the reason why it is not treated as one
+        resolved = resolved.saying(*shown)
     if shown and found.normalizer is not None:
-        spoken = _of_normalizer(spoken, found.normalizer)
-    return replace(draft, facts=found, spoken=spoken), shown
+        resolved = _of_normalizer(resolved, found.normalizer)
+    return replace(draft, facts=found, spoken=resolved), shown
 
 
-def _initialized_back(instance: Instance, spoken: Settled, context: Any) -> bool:
-    """Whether an object that no batch initializes on the way forward is initialized by the first on
-    its way back.
+def _initialized_back(instance: Instance, resolved: Settled, context: Any) -> bool:
+    """Whether the first batch in train mode initializes the object through its inverse, though not through
+    forward.
     """
-    if spoken.latent is None or spoken.dialect.inverse is None:
+    if resolved.latent is None or resolved.dialect.inverse is None:
         return False
     backend = instance.backend
-    point = backend.tensor(backend.array(spoken.latent), instance.dtype), context
-    return initializes(instance, spoken.dialect, point, back=True)
+    point = backend.tensor(backend.array(resolved.latent), instance.dtype), context
+    return initializes(instance, resolved.dialect, point, back=True)
 
 
-def _of_normalizer(spoken: Settled, normalizer: Normalizer) -> Settled:
-    said = tuple(one for one in spoken.conventions if one != NO_LADJ)
-    dialect = replace(spoken.dialect, normalizing=normalizer.call)
-    return replace(spoken, dialect=dialect, conventions=said, hints=())
+def _of_normalizer(resolved: Settled, normalizer: Normalizer) -> Settled:
+    said = tuple(one for one in resolved.conventions if one != NO_LADJ)
+    dialect = replace(resolved.dialect, normalizing=normalizer.call)
+    return replace(resolved, dialect=dialect, conventions=said, hints=())
 
 
 def on_manifold(draft: Draft) -> Draft:
-    """A draft of an object whose adapter says how it is called, in coordinates of the manifold on which it is, if it is."""
+    """The draft in coordinates of its manifold, if the object, whose adapter states its calls, lives on
+    one; else unchanged.
+    """
     instance, options = draft.instance, dict(draft.instance.source.target.options)
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
@@ -133,8 +140,8 @@ def on_manifold(draft: Draft) -> Draft:
 
 
 def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any) -> bool:
-    """Whether a manifold is declared, or is looked for: of what is given no context, and lies in a space that nobody
-    asked for by an option.
+    """Whether a manifold is declared, or may be searched for: no context is passed, and no option names a
+    domain.
     """
     facts = draft.facts
     if facts.normalizer is not None or draft.dialect.push is not None:
@@ -142,22 +149,22 @@ def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any)
     if facts.domain.kind in CURVED:
         return True
     if facts.domain.kind == "simplex" and draft.dialect.sample is not None:
-        return False  # sampling/follows-density[simplex] holds samples to it
+        return False  # tested by sampling/follows-density[simplex]
     asked = any(options.get(name) == "real" for name in ("domain", "support"))
     return context is None and facts.domain.kind in ("simplex", "real") and not asked
 
 
 def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
-    """Of what is on a manifold, in coordinates of it; as it was of what fills a volume."""
-    facts, spoken = draft.facts, draft.spoken
-    found = surface_of(obj, spoken.dialect, x, facts.domain)
+    """The draft in coordinates of its manifold; unchanged if its domain has full dimension."""
+    facts, resolved = draft.facts, draft.spoken
+    found = surface_of(obj, resolved.dialect, x, facts.domain)
     if found is None:
         return draft
-    image = seen_from_images(spoken.dialect, obj, found, x)
-    latent = None if spoken.latent is None else image.coordinates(spoken.latent)
-    dialect = in_coordinates(spoken.dialect, found, image)
-    spoken = replace(spoken, dialect=dialect, latent=latent, ladj_event=())
-    promises = {name: told for name, told in facts.promises.items() if name != "batch-dims"}
+    image = seen_from_images(resolved.dialect, obj, found, x)
+    latent = None if resolved.latent is None else image.coordinates(resolved.latent)
+    dialect = in_coordinates(resolved.dialect, found, image)
+    resolved = replace(resolved, dialect=dialect, latent=latent, ladj_event=())
+    promises = {name: value for name, value in facts.promises.items() if name != "batch-dims"}
     facts = replace(
         facts,
         event_shape=found.shape,
@@ -170,22 +177,22 @@ def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
         promises=promises,
         surface=found,
     )
-    return replace(draft, facts=facts, spoken=spoken).saying(found.words)
+    return replace(draft, facts=facts, spoken=resolved).saying(found.words)
 
 
 def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
-    """Of a map of points of a simplex, without their last coordinate, which the others tell; as it was of a map to what
-    has as many entries, and lies on no simplex.
+    """The draft of a map between simplices without the last, dependent coordinate; unchanged if the map
+    returns as many entries that lie on no simplex.
     """
-    spoken = draft.spoken
-    if spoken.latent is None or not (
-        found := opened(obj, spoken.dialect, point[0], spoken.latent, point[1])
+    resolved = draft.spoken
+    if resolved.latent is None or not (
+        found := opened(obj, resolved.dialect, point[0], resolved.latent, point[1])
     ):
         return draft
     dialect, latent, said = found
     facts = replace(draft.facts, event_shape=(point[0].shape[-1] - 1,), domain=CORNER)
-    spoken = replace(spoken, dialect=dialect, latent=latent)
-    return replace(draft, facts=facts, spoken=spoken).saying(said)
+    resolved = replace(resolved, dialect=dialect, latent=latent)
+    return replace(draft, facts=facts, spoken=resolved).saying(said)
 
 
 def _convention_changes(before: Dialect, after: Dialect) -> list[str]:
@@ -200,15 +207,17 @@ def _convention_changes(before: Dialect, after: Dialect) -> list[str]:
 
 
 def with_checked_log_det(draft: Draft) -> Draft:
-    """A draft of a map with what its log-det showed. Raises `TargetError` where it is no map of as many real numbers, or
-    a normalizer of another number of channels.
+    """The draft of a map with the conventions of its log-det resolved by calls.
+
+    Raises `TargetError` if the numbers of real inputs and outputs differ, or a normalizer has another
+    number of channels.
     """
     from flowref.adapters.common.normalizers import shapes
 
-    spoken, facts, target = draft.spoken, draft.facts, draft.instance.source.target
-    promises = {**spoken.promises, **facts.promises}
-    facts = replace(facts, ladj_event=spoken.ladj_event, promises=promises)
-    event, latent = facts.event_shape, spoken.latent
+    resolved, facts, target = draft.spoken, draft.facts, draft.instance.source.target
+    promises = {**resolved.promises, **facts.promises}
+    facts = replace(facts, ladj_event=resolved.ladj_event, promises=promises)
+    event, latent = facts.event_shape, resolved.latent
     if facts.normalizer is not None and (
         reason := shapes.misfit(draft.instance.obj, facts.normalizer, event)
     ):
@@ -226,7 +235,7 @@ def with_checked_log_det(draft: Draft) -> Draft:
             f"{target}: forward maps an event of shape {event} to "
             f"{shape}; a bijection keeps the number of entries. If the event "
             "shape is another, give it as ?event=3 or ?event=2,4,4; if it returns "
-            "log-likelihoods, say ?returns=log_prob; if it forgets or draws entries on purpose, "
+            "log-likelihoods, say ?returns=log_prob; if it drops or draws entries on purpose, "
             f"?draws={'inverse' if math.prod(shape) < math.prod(event) else 'forward'}"
         )
     return replace(draft, facts=replace(facts, latent_shape=shape))

@@ -1,4 +1,6 @@
-"""What is declared, by an option or in `__flow__`, and calls contradict: said with what was seen and what to write."""
+"""Declarations, by an option or in `__flow__`, that calls contradict: the error says what was seen and what
+to write.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from flowref.loading.source import source_of
 from flowref.model import OPPOSITE, FlowrefError, Target, TargetError, one_line, user_code_location
 from flowref.model.declaration import FLOW
 
-# How far apart two log-densities are that differ, and that are one, of the size of the numbers in them.
+# Relative differences from which two log-densities are different, and up to which they are equal.
 APART, ALIKE = 1e-3, 1e-6
 
 
 class Contradicted(TargetError):
-    """An option with which calls run, and that they contradict: what was ``seen``."""
+    """A declared option with which calls run, but return something else; ``seen`` says what."""
 
     def __init__(self, target: Target, option: str, text: str, seen: str) -> None:
         super().__init__(f"{target}: {option} was given as {text}, and {seen}")
@@ -31,7 +33,7 @@ class Contradicted(TargetError):
 
 
 def refuse_contradicted(instance: Instance, probed: Probed) -> None:
-    """Raises: `Contradicted` for what was declared, runs, and gives something else."""
+    """Raise `Contradicted` for the first declared option with which calls run but return something else."""
     options, target = instance.source.options, instance.source.target
     for option, seen in (
         ("latent", _other_latent),
@@ -52,18 +54,16 @@ def _other_latent(instance: Instance, probed: Probed, text: str) -> str:
 
 
 def _no_density(instance: Instance, probed: Probed, text: str) -> str:
-    told = None
-    with contextlib.suppress(
-        Exception
-    ):  # what it raises, and numbers of another shape, are for the laws
-        _, told = _asked(instance, probed, lambda one, *point: one.log_prob(*point))
-    if told is None or hasattr(told, "shape"):
+    returned = None
+    with contextlib.suppress(Exception):  # exceptions and wrong shapes are reported by laws
+        _, returned = _asked(instance, probed, lambda one, *point: one.log_prob(*point))
+    if returned is None or hasattr(returned, "shape"):
         return ""
-    return f"it returns a {type(told).__name__}, and no log-density for each point"
+    return f"it returns a {type(returned).__name__}, and no log-density for each point"
 
 
 def _other_direction(instance: Instance, probed: Probed, text: str) -> str:
-    """Where the log-density is that of the base on the other way alone."""
+    """What to say if the log-density equals base + log-det of the opposite direction; else empty."""
     declared, backend = probed.dialect.normalizing, instance.backend
 
     def off(call: str) -> float:
@@ -72,8 +72,8 @@ def _other_direction(instance: Instance, probed: Probed, text: str) -> str:
             y, ladj = getattr(one, call)(*point)
             return one.log_prob(*point), one.base_log_prob(obj, y, context), ladj
 
-        rows, told = _asked(instance, probed, both)
-        density, base, ladj = (np.asarray(backend.array(one)).reshape(rows) for one in told)
+        rows, returned = _asked(instance, probed, both)
+        density, base, ladj = (np.asarray(backend.array(one)).reshape(rows) for one in returned)
         return float(np.abs(density - base - ladj).max() / (1 + np.abs(density).max()))
 
     with contextlib.suppress(Exception):  # one of them is missing, or of another form
@@ -83,7 +83,7 @@ def _other_direction(instance: Instance, probed: Probed, text: str) -> str:
 
 
 def _asked(instance: Instance, probed: Probed, call: Callable[..., Any]) -> tuple[int, Any]:
-    """How many points a call of a copy was given, and what it returned."""
+    """The number of points passed to a call of a copy, and what it returned."""
     backend = instance.backend
     with backend.sandbox(0, instance.dtype):
         points, contexts = domain_points(probed.facts)
@@ -95,23 +95,25 @@ def _asked(instance: Instance, probed: Probed, call: Callable[..., Any]) -> tupl
 def contradiction(
     target: Target, error: FlowrefError, made: Callable[[Target, frozenset[str]], Any]
 ) -> str:
-    """What to say of a target whose declaration calls contradict; empty where that is not why it is refused.
+    """What to say of a target whose declaration is contradicted by its calls; empty if the refusal has
+    another cause.
 
-    ``error``: what was said of it as declared; ``made(target, names)``: its recipe with these of its declaration left out.
+    ``error``: the refusal with the declaration; ``made(target, names)``: its recipe without these declared
+    names.
     """
-    # It says so itself, or is a base class, whose calls are those of others.
+    # The error names the declaration already, or the object is an abstract base class.
     aside = FLOW in str(error) or isinstance(error.__cause__, NotImplementedError)
     stated = {} if aside else _declaration_of_target(target)
     declared = {name: text for name, text in stated.items() if target.option(name) is None}
     if isinstance(error, Contradicted) and error.option not in declared:
-        return ""  # it was typed
+        return ""  # typed as an option
     ones = [error.option] if isinstance(error, Contradicted) else list(declared)
-    # What is named was looked at when it was refused.
+    # Names in the error come last: they were checked when it was raised.
     ones.sort(key=lambda name: not str(error).startswith(f"{name} was given"))
     for names in dict.fromkeys((*((name,) for name in ones if name in declared), tuple(declared))):
         try:
             seen = made(target, frozenset(names)).recognized
-        except Exception:  # that is not why
+        except Exception:  # not the cause
             continue
         said, shape = _said(names, declared), seen.event_shape
         fix = f"write 'event': {shape}" if names == ("event",) else "correct it"
@@ -128,7 +130,7 @@ def _said(names: tuple[str, ...], declared: Mapping[str, str]) -> str:
 
 
 def _declaration_of_target(target: Target) -> dict[str, str]:
-    """What a target declares; nothing where it cannot be built, which was said before."""
+    """Options declared by a target; empty if it cannot be built, which is reported elsewhere."""
     for dtype in ("float64", "float32"):
         with contextlib.suppress(Exception):
             return dict(instance_of(source_of(target), dtype).source.declared)

@@ -24,14 +24,14 @@ from flowref.model.declaration import (
 )
 from flowref.model.promises import ANYONE, MAPPING, checked
 
-# What a direction is as ?normalizing=.
+# Declared direction -> value of ?normalizing=.
 DIRECTIONS = {"data->latent": "forward", "latent->data": "inverse"}
 
 
 def declaration_of(obj: Any, factory: Any, target: str) -> dict[str, str]:
-    """What is declared of an object, by the names of options; what its factory declares counts before what it declares itself.
+    """The declared options of an object; a declaration of its factory takes precedence over its own.
 
-    Raises: `SpecError` in one sentence for what is no declaration.
+    Raises `SpecError` in one sentence for an invalid declaration.
     """
     made = obj if isinstance(obj, tuple | list) else ()
     owners = next(([one] for one in (obj, *made) if has_declaration(one)), [])
@@ -44,12 +44,14 @@ def declaration_of(obj: Any, factory: Any, target: str) -> dict[str, str]:
 
 
 def has_declaration(owner: Any) -> bool:
-    """Whether somebody wrote one: objects that answer to every name have none."""
+    """Whether a declaration exists; read statically, since mocks answer to every name."""
     return inspect.getattr_static(owner, FLOW, None) is not None
 
 
 def home_of(obj: Any, factory: Any) -> str:
-    """The top-level package of the class that declares an object; empty where a factory does, or the object alone."""
+    """The top-level package of the class that declares an object; empty if a factory or the object itself
+    does.
+    """
     if factory is not None and has_declaration(factory):
         return ""
     kinds = (kind for kind in type(obj).__mro__ if FLOW in vars(kind))
@@ -57,13 +59,13 @@ def home_of(obj: Any, factory: Any) -> str:
 
 
 def declared_words(declared: Mapping[str, str]) -> tuple[str, ...]:
-    """What the reader is told of a declaration."""
+    """The sentences that report a declaration."""
     said = ", ".join(stated_as(name, text) for name, text in declared.items())
     return (f"its {FLOW} says {said}",) if said else ()
 
 
 def stated_as(option: str, text: str) -> str:
-    """An option as the declaration has it."""
+    """An option in the notation of the declaration."""
     key = next(key for key in KEYS.values() if option == (key.option or key.name))
     words = {said: stated for stated, said in DIRECTIONS.items()} if key.option else {}
     return f"{key.name} {words.get(text, text)}"
@@ -94,17 +96,16 @@ def _read(owner: Any, target: str) -> dict[str, str]:
         if name == VERSION or value is None:
             continue
         if name not in KEYS:
-            why = "is an option of a run, and nothing that an object declares"
+            why = "is an option of a run, and cannot be declared"
             near = f"is no key of version {version}{nearest(str(name), KEYS)}; docs/guides/declaration.md lists them"
             raise SpecError(f"{whose}: {name!r} {why if name in OF_A_RUN else near}")
         key = KEYS[name]
-        text = _text(key, value, whose)
+        text = _typed_value(key, value, whose)
         texts[key.option or name] = DIRECTIONS.get(text, text)
     return texts
 
 
-def _text(key: Key, value: Any, whose: str) -> str:
-    """A value as it is typed after ``?``."""
+def _typed_value(key: Key, value: Any, whose: str) -> str:
     text = READ[key.kind](value, whose) if key.kind in READ else _typed(value)
     if text is None or (key.words and text not in key.words):
         raise SpecError(
@@ -139,7 +140,6 @@ def _support(value: Any, whose: str) -> str | None:
 
 
 def _typed_support(support: Support) -> str:
-    """A set with all digits of its ends."""
     if support.coordinates:
         return ",".join(map(_typed_support, support.coordinates))
     return f"({support.low!r},{support.high!r})" if support.kind == "interval" else support.kind

@@ -1,5 +1,5 @@
-"""Fourth stage: what the user declares in the spec, ?event=3, ?domain=positive, ?kind=batch-norm, on
-top of what was recognized.
+"""Fourth stage: options of the spec, such as ?event=3, ?domain=positive or ?kind=batch-norm, override what
+was recognized.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from flowref.model import (
 from flowref.model.declaration import FLOW
 from flowref.model.promises import ANYONE, canonical, checked
 
-# The option with which others stand before what the object says.
+# The option that gives other options precedence over what the object states.
 OVERRIDE = "override"
-# Option -> the fact that it states, and how it is read; of a shape an error names the option, of others the target.
+# Option -> the fact that it states, and its parser. Errors about a shape name the option, others
+# the target.
 STATES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "event": ("event_shape", parse_shape),
     "latent": ("latent_shape", parse_shape),
@@ -48,11 +49,10 @@ STATES: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
 
 @dataclass(frozen=True)
 class Declared:
-    """Facts with what the user declares.
+    """Facts after the user's options.
 
-    ``coupling``: the coupling that the object is declared to be, once its event shape is known;
-    ``weights``: those that it is given; ``conflicts``: where the spec says another thing than the object
-    or its adapter, and was told to decide, a sentence each.
+    ``coupling``: the declared coupling, once the event shape is known; ``weights``: those to load;
+    ``conflicts``: a sentence for each option that overrides the object or its adapter.
     """
 
     facts: Facts
@@ -61,15 +61,17 @@ class Declared:
     weights: Weights | None = None
 
 
-# Conventions that are heard of code in PyTorch alone.
+# Conventions that exist for code in PyTorch only.
 OF_TORCH = (
     "inverse_ladj", "ladj_form", "offset", "batch_axis", "padded", "beside",
 )  # fmt: skip
 
 
 def declare(instance: Instance, recognition: Recognition) -> Declared:
-    """What the options of a target say. Raises `SpecError` where they cannot be understood, where a
-    promise is none, or where they contradict what the object says and nobody decided.
+    """Apply the options of a target to what was recognized.
+
+    Raises `SpecError` if an option cannot be read, a promise is unknown, or an option contradicts the
+    object without ``override``.
     """
     from flowref.adapters.user import facts as user
 
@@ -82,7 +84,7 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
         unheard := [one for one in options if one in OF_TORCH]
     ):
         raise SpecError(
-            f"{name}: ?{unheard[0]}= says how code in PyTorch speaks; in JAX name a factory that gives (parameters, "
+            f"{name}: ?{unheard[0]}= describes code in PyTorch; in JAX name a factory that gives (parameters, "
             "forward, inverse), of which forward returns the value and the log-det"
         )
     facts = with_stated_facts(recognition.facts, options, name)
@@ -95,39 +97,39 @@ def declare(instance: Instance, recognition: Recognition) -> Declared:
     facts = replace(with_conventions(facts), given=instance.source.weights is not None)
     if "normalizing" in instance.chosen(
         instance.obj
-    ):  # it is told which call takes data to latents
-        promises = {name: told for name, told in facts.promises.items() if name != "direction"}
+    ):  # the option names which call maps data to latents
+        promises = {name: value for name, value in facts.promises.items() if name != "direction"}
         facts = replace(facts, promises=promises)
     coupling: Callable[[Shape], Coupling | None] = lambda shape: facts.coupling  # noqa: E731
     if of_users(recognition.adapter):
         owner = factory if hasattr(factory, "kept") else obj
         coupling = partial(coupling_of, facts.coupling, options, name, owner)
-    told = conflicts(recognition.facts, facts, options, obj, factory)
-    if told and options.get(OVERRIDE, "").casefold() != "true":
-        first = _by(told[0], declared)
-        what = "option" if first is told[0] else "key"
+    overridden = conflicts(recognition.facts, facts, options, obj, factory)
+    if overridden and options.get(OVERRIDE, "").casefold() != "true":
+        first = _by(overridden[0], declared)
+        what = "option" if first is overridden[0] else "key"
         raise SpecError(
             f"{name}: {first}; leave the {what} out, or add &{OVERRIDE}=true to let it decide"
         )
-    told = tuple(_by(one, declared) for one in told)
-    told += tuple(
+    overridden = tuple(_by(one, declared) for one in overridden)
+    overridden += tuple(
         f"?{option}={value} stands, though its {FLOW} says {declared[option]}"
         for option, value in target.options
         if option != "promises" and declared.get(option, value) != value
     )
     if recognition.facts.normalizer is not None and facts.normalizer is None:
-        told += (f"?kind={options['kind']} stands, though it looks like a batch normalizer",)
-    return Declared(facts, coupling, told, instance.source.weights)
+        overridden += (f"?kind={options['kind']} stands, though it looks like a batch normalizer",)
+    return Declared(facts, coupling, overridden, instance.source.weights)
 
 
 def _by(conflict: str, declared: Mapping[str, str]) -> str:
-    """A conflict of options, with the declaration in the place of those that come of it."""
+    """A sentence about a conflict that names the declaration, if the option comes from it."""
     option = conflict.partition(" ")[0].removeprefix("?").partition("=")
     return f"{FLOW}, {conflict[1:]}" if declared.get(option[0]) == option[2] else conflict
 
 
 def of_users(adapter: Adapter) -> bool:
-    """Whether an adapter hears code of users, in any framework: what that states of itself counts."""
+    """Whether an adapter reads user code, in any framework: statements of such objects count."""
     return adapter.name == USER or (adapter.settles is not None and not adapter.package)
 
 
@@ -144,7 +146,7 @@ def with_stated_facts(facts: Facts, options: Mapping[str, str], name: str) -> Fa
 
 
 def with_declared_promises(facts: Facts, options: Mapping[str, str], name: str) -> Facts:
-    """Facts with the promises that options make."""
+    """Facts with the promises of options."""
     typed: dict[str, Any] = {}
     for item in filter(None, options.get("promises", "").split(",")):
         key, equals, value = item.partition("=")
@@ -163,9 +165,7 @@ def with_declared_promises(facts: Facts, options: Mapping[str, str], name: str) 
 
 
 def with_conventions(facts: Facts) -> Facts:
-    """Facts in which the conventions of a batch normalizer that are promised, as in momentum=keep,
-    count as declared.
-    """
+    """Facts in which promised conventions of a batch normalizer, such as momentum=keep, are set."""
     from flowref.model.structure.batch_norm import CONVENTIONS
 
     chosen = {
@@ -182,8 +182,8 @@ def with_conventions(facts: Facts) -> Facts:
 def coupling_of(
     coupling: Coupling | None, options: Mapping[str, str], name: str, obj: Any, shape: Shape
 ) -> Coupling | None:
-    """The coupling that an object is declared to be by its attribute ``kept`` or by ?kept=, given
-    its event shape.
+    """The coupling declared by the attribute ``kept`` or by ?kept=, for an event ``shape``; None if there
+    is none.
     """
     if coupling is None:
         coupling = stated_coupling(obj, shape)
@@ -208,7 +208,7 @@ def coupling_of(
 
 
 def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
-    """Facts of an object that is declared to be a batch normalizer, or to be something else only."""
+    """Facts of an object that is declared to be a batch normalizer, or declared not to be one."""
     from flowref.adapters.common.normalizers import spellings
 
     for kind in given:
@@ -219,7 +219,7 @@ def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
             )
     if obj is None:
         raise SpecError(
-            f"{name}: kind is for objects of your own; what a library's construction is, is known"
+            f"{name}: kind is for objects of your own; the kind of a library's construction is known"
         )
     if spellings.KIND not in given:
         coupled = spellings.normalizer_of(obj)[1] if facts.normalizer is not None else {}
@@ -239,20 +239,19 @@ def of_kind(facts: Facts, given: list[str], name: str, obj: Any) -> Facts:
 def conflicts(
     before: Facts, after: Facts, options: Mapping[str, str], obj: Any, factory: Any = None
 ) -> tuple[str, ...]:
-    """Where options say another thing than the object, its factory or the adapter of its library, a
-    sentence each.
-    """
-    told: dict[str, Any] = {field: getattr(before, field) for field, _ in STATES.values()}
+    """A sentence for each option that contradicts the object, its factory or the adapter of its library."""
+    recognized: dict[str, Any] = {field: getattr(before, field) for field, _ in STATES.values()}
     if not before.declared:
-        told["domain"] = None
-    own = getattr(obj, "event_shape", None)  # an adapter that is given a shape asks no further
+        recognized["domain"] = None
+    # An adapter that gets a shape does not read the attribute
+    own = getattr(obj, "event_shape", None)
     if isinstance(own, int | tuple | list) and not getattr(factory, "event_shape", None):
-        told["event_shape"] = (own,) if isinstance(own, int) else tuple(own)
+        recognized["event_shape"] = (own,) if isinstance(own, int) else tuple(own)
     who = "its adapter" if obj is None else "the object"
     found = [
-        (f"{option}={options[option]}", _who(factory, field, who), text_of(told[field]))
+        (f"{option}={options[option]}", _who(factory, field, who), text_of(recognized[field]))
         for option, (field, _) in STATES.items()
-        if option in options and told[field] and told[field] != getattr(after, field)
+        if option in options and recognized[field] and recognized[field] != getattr(after, field)
     ]
     found += [
         (f"{name}={options[name]}", _who(factory, name, who), said)

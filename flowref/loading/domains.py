@@ -1,5 +1,5 @@
-"""Domains that nobody states: of a map that goes around, that clamps its input where it would be infinite, that
-takes a point and its mirror image to one image, or that gives no number there.
+"""Domains found from calls: of maps that wrap around, clamp their input, are even, or return no finite
+numbers outside an interval.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ from flowref.adapters.common.torch_supports import interval
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Support, draw_points
 
-# Rows of one call that looks for a bound, and how often the finding is refined.
+# Rows of one call that searches for a bound, and rounds of refinement.
 ROWS, ROUNDS = 33, 10
-# The same where it gives no numbers, which calls of any cost do, and how many ordinary points are tried.
+# The same for non-finite values, where calls may be expensive; and how many ordinary points are
+# tried.
 FEWER, STEPS, ORDINARY = 9, 8, 8
-# Constant events that are tried, whether they have an image; those in the middle must.
+# Constant events tried for a finite image; those in the middle must have one.
 TRIED = (
     -1e3, -300.0, -9.0, -3.0, -1.5, -0.5, -0.05, 0.05, 0.3, 0.5, 0.7, 0.95, 1.05, 1.5, 3.0, 9.0, 200.0, 300.0, 1e3,
 )  # fmt: skip
 MIDDLE = (8, 9, 10)
-# How near an end that was found is to one that people choose, and those: of pixels, and of what is
-# between two signs.
+# Distance within which a found end is rounded to a conventional one, and those: of pixels and of
+# (-1, 1).
 NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
-# How much steeper a map is near a bound that it must not reach than in the middle.
+# Ratio of slopes, at an open bound and in the middle.
 STEEP = 2.0
-# How nearly images of a point and its mirror image agree, relatively, and how nearly the way back meets a point.
+# Relative tolerance of even maps, and of their inverse.
 SAME, MET = 1e-12, 1e-6
-# Points between which a jump is looked for, again between the two on its sides, and how often; how near to the ends
-# of what is left both sides lie, and how many times an ordinary rise it is.
+# Grid points for locating a jump, rounds of refinement, distance of its sides from the interval's
+# ends, and its size in ordinary increments.
 AROUND, TIMES, EDGE, JUMP = 257, 6, 1e-6, 16.0
-# The share of ordinary points that have an image from which on nothing is amiss.
+# Share of ordinary points with a finite image from which on the domain is not restricted.
 FEW = 0.5
 
 
 def unknown(draft: Draft) -> bool:
-    """Whether nobody stated a domain, and calls may show one: of what takes events of numbers of any size."""
+    """Whether the domain is neither stated nor evident, and calls may show it."""
     facts, dialect = draft.facts, draft.dialect
     asked = dialect.push is None and (dialect.forward or dialect.log_prob) is not None
     stated = facts.declared or facts.domain.kind != "real" or facts.normalizer is not None
@@ -47,13 +48,12 @@ def unknown(draft: Draft) -> bool:
 
 
 def clamps(draft: Draft) -> Finding | None:
-    """The interval beyond which a map gives one image for all points, where it begins at 0 or nearly
-    and ends at 1, nearly there or not at all, and the map is steep at its ends, as a logarithm is; None
-    for all others.
+    """The interval (0, 1) or (0, inf), or nearly so, if a map is constant outside of it and steep at its
+    ends, as a logarithm of clamped input is; else None.
     """
     images = partial(_images, draft)
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
-        # Below, above, at either end and in the middle.
+    with contextlib.suppress(Exception):  # exceptions are reported by laws
+        # Outside below and above, near both ends, and in the middle.
         seen = images(np.array([-3.0, -1.0, -0.5, 1.5, 2.0, 9.0, 0.05, 0.1, 0.9, 0.95, 0.5, 0.55]))
         if not np.isfinite(seen).all():
             return None
@@ -73,16 +73,16 @@ def _interval_finding(low: float, high: float) -> Finding:
 
 
 def circle(draft: Draft) -> Finding | None:
-    """The interval of angles, or of phases, that a map brings its values back into: it jumps from one end to
-    the other, and no value lies beyond; None where it does not.
+    """The interval into which a map wraps its values (angles or phases): it jumps from one end to the other
+    and takes no value outside; else None.
     """
     images = partial(_images, draft)
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+    with contextlib.suppress(Exception):  # exceptions are reported by laws
         points = np.linspace(-math.pi, math.pi, AROUND)
         seen = images(points)
         rises = np.abs(np.diff(seen, axis=0))
         where, entry = np.unravel_index(np.argmax(rises), rises.shape)
-        if rises[where, entry] < rises.mean() * JUMP / 2:  # it goes on as it does elsewhere
+        if rises[where, entry] < rises.mean() * JUMP / 2:  # as steep as elsewhere
             return None
         low, high = _jump(images, points, int(where), int(entry))
         size, own = high - low, seen[:, entry]
@@ -95,7 +95,9 @@ def circle(draft: Draft) -> Finding | None:
 def _jump(
     images: Callable[[Array], Array], points: Array, where: int, entry: int
 ) -> tuple[float, float]:
-    """The least and the greatest value of an entry on the two sides of the jump behind one of some points."""
+    """The smaller and the larger value of an entry on both sides of the jump after ``points[where]``,
+    ``points (n,)``, by refinement.
+    """
     for _ in range(1, TIMES):
         points = np.linspace(points[where], points[where + 1], AROUND)
         seen = images(points)[:, entry]
@@ -105,8 +107,8 @@ def _jump(
 
 
 def mirrored(draft: Draft) -> Finding | None:
-    """The positive numbers, where a map has one image for all signs of the entries of a point, and its way back
-    gives the positive ones: its formula has even powers, and is meant for one side; None for all others.
+    """The positive numbers, if forward is even in every entry and the inverse returns the positive point: a
+    formula of even powers meant for one side. Else None.
     """
     facts, dialect = draft.facts, draft.dialect
     if dialect.forward is None or dialect.inverse is None or facts.context_shape is not None:
@@ -114,7 +116,7 @@ def mirrored(draft: Draft) -> Finding | None:
     rng = np.random.default_rng(0)
     x = rng.uniform(0.05, 0.95, (ROWS, *facts.event_shape))
     signs = rng.choice([-1.0, 1.0], x.shape)
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+    with contextlib.suppress(Exception):  # exceptions are reported by laws
         one, other = (_images(draft, np.ascontiguousarray(points)) for points in (x, signs * x))
         if not np.allclose(one, other, SAME, SAME) or not np.ptp(one, axis=0).all():
             return None
@@ -126,14 +128,14 @@ def mirrored(draft: Draft) -> Finding | None:
 
 
 def finite_interval(draft: Draft) -> Support | None:
-    """The interval outside of which a map gives values that are no finite numbers, or a density NaN, where
-    few ordinary points of the line have an image; None where most have one, and where it is no interval.
+    """The interval outside of which a map is not finite, or a density is NaN, if few ordinary points have a
+    finite image; None if most have one, or the set is no interval.
     """
 
     def finite(points: Array) -> Array:
         return np.asarray(np.isfinite(_images(draft, points)).all(1))
 
-    with contextlib.suppress(Exception):  # what it raises is the laws' affair
+    with contextlib.suppress(Exception):  # exceptions are reported by laws
         facts = draft.facts
         x = draw_points(facts.domain, (ORDINARY, *facts.event_shape), np.random.default_rng(0))
         if finite(x).mean() > FEW:
@@ -152,7 +154,9 @@ def finite_interval(draft: Draft) -> Support | None:
 
 
 def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> float:
-    """Where a map begins to give numbers: a number that people choose, where it is one of these."""
+    """The bound between ``outside`` and ``inside`` at which a map becomes finite, rounded to a conventional
+    number if one is near.
+    """
     near = [one for one in CHOSEN if min(outside, inside) < one < max(outside, inside)]
     if near:
         sides = finite(np.array([one + side for one in near for side in (-NEAR, NEAR)]))
@@ -167,8 +171,8 @@ def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> fl
 
 
 def _images(draft: Draft, points: Array) -> Array:
-    """The images of points, or of events of which all entries are one number, flat; where there is no
-    map, log-densities, which may be -inf.
+    """The images of points as ``(n, entries)``; numbers ``(n,)`` stand for constant events. Log-densities,
+    which may be -inf, if there is no map.
     """
     facts, dialect = draft.facts, draft.dialect
     event, rows = facts.event_shape, points
@@ -190,7 +194,7 @@ def _steep(one: Array, other: Array, middle: Array) -> bool:
 def _domain_end(
     images: Callable[[Array], Array], outside: float, inside: float, image: Array
 ) -> float:
-    """The number nearest to ``inside`` that is mapped as what is outside."""
+    """The number nearest to ``inside`` that has the same image as ``outside``."""
     for _ in range(ROUNDS):
         points = np.linspace(outside, inside, ROWS)
         same = (images(points) == image).all(1)

@@ -1,4 +1,6 @@
-"""A draft of a subject: how an object speaks and what is known of it so far, which experiments complete."""
+"""A draft of a subject: the calling convention of an object and its facts so far, which experiments
+complete.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class Finding(NamedTuple):
-    """What an experiment shows. ``told``: what the words of its row are said of, once for each; ``facts`` and
-    ``promises``: beside those that are known; ``dialect``: the one that stands from now on, None where it stays.
+    """The result of an experiment.
+
+    ``told``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
+    ``dialect``: the new calling convention, None if unchanged.
     """
 
     told: tuple[str, ...] = ("",)
@@ -31,8 +35,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known of an object: its ``facts``, how it is called (``spoken``), and ``why``, a sentence each.
-    ``rehearsal``: a subject of it, once its calls are known, and what a round trip took.
+    """What is known of an object: its ``facts``, its resolved calls (``spoken``), and ``why``, a sentence
+    each.
+
+    ``rehearsal``: a subject made of it and the cost of a round trip, once its calls are known.
     """
 
     instance: Instance
@@ -43,20 +49,20 @@ class Draft:
 
     @property
     def dialect(self) -> Dialect:
-        """How the object is called."""
+        """The calling convention."""
         return self.spoken.dialect
 
     @property
     def points(self) -> tuple[Array, Array | None]:
-        """See `domain_points`."""
+        """Ordinary points ``(n, *event)`` and contexts, see `domain_points`."""
         return domain_points(self.facts)
 
     def saying(self, *words: str) -> Draft:
-        """The same with more words on the target's line."""
+        """The draft with more remarks on the target's line."""
         return replace(self, spoken=self.spoken.saying(*filter(None, words)))
 
     def having(self, found: Finding) -> Draft:
-        """The same with what an experiment shows."""
+        """The draft with the result of an experiment."""
         promises = {**self.facts.promises, **found.promises}
         facts = replace(self.facts, promises=promises, **found.facts)
         spoken = replace(self.spoken, dialect=found.dialect or self.dialect)
@@ -65,7 +71,9 @@ class Draft:
     def ask(
         self, call: Callable[..., Any] | None, x: Array, context: Array | None = None, seed: int = 0
     ) -> Any:
-        """What a call of a fresh copy in eval mode returns, in a random state."""
+        """The return value of ``call`` on a fresh copy in eval mode at points ``(n, *event)`` and contexts
+        ``(n, *context)``, under a random state.
+        """
         backend, dtype = self.instance.backend, self.instance.dtype
         assert call is not None
         with backend.sandbox(seed, dtype):
@@ -73,13 +81,15 @@ class Draft:
             return call(self.instance.resting(), backend.tensor(x, dtype), given)
 
     def array(self, value: Any) -> Array:
-        """What a call returned, as numbers."""
+        """A returned tensor as a numpy array of the same shape."""
         return np.asarray(self.instance.backend.array(value))
 
 
 class Experiment(NamedTuple):
-    """A row of a table: the ``fact`` that ``run`` finds, None where it is not so, and the ``words`` that are said of it on
-    the target's line, in which what was told stands for {}. ``requires``: what has to hold for it to be asked.
+    """A row of a table of experiments.
+
+    ``run`` finds the ``fact``, or returns None; ``words``: the remark on the target's line, with {} for
+    what was found; ``requires``: conditions on the draft for running it.
     """
 
     fact: str
@@ -89,7 +99,7 @@ class Experiment(NamedTuple):
 
 
 def run_experiments(draft: Draft, table: Iterable[Experiment]) -> Draft:
-    """A draft with what the experiments of a table show, one after the other."""
+    """The draft after all experiments of a table, in order."""
     for one in table:
         asked = all(holds(draft) for holds in one.requires)
         if asked and (found := one.run(draft)) is not None:
@@ -98,10 +108,10 @@ def run_experiments(draft: Draft, table: Iterable[Experiment]) -> Draft:
 
 
 def domain_points(facts: Facts) -> tuple[Array, Array | None]:
-    """Ordinary points of the domain, with contexts if there are any."""
+    """Ordinary points ``(n, *event)`` of the domain, and contexts ``(n, *context)`` or None."""
     rng = np.random.default_rng(0)
     rows = ROWS
-    if is_large(facts.event_shape):  # as few as show what is an axis of the batch
+    if is_large(facts.event_shape):  # just enough to show the axis of the batch
         taken = {*facts.event_shape, *(facts.context_shape or ())}
         rows = next(count for count in (3, 5, ROWS, 11) if count not in taken)
     x = draw_points(facts.domain, (rows, *facts.event_shape), rng)

@@ -1,4 +1,4 @@
-"""Calls of solvers that do not end: their noise is drawn anew at each evaluation of a field."""
+"""Detect ODE solves that do not terminate because the vector field resamples its noise at each evaluation."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from flowref.loading.instance import Instance
 from flowref.model import Dialect, Facts
 from flowref.model.cost import OPERATION
 
-# Operations that one call is waited for, which take seconds; a loading makes some forty calls.
+# Operations after which a call is stopped (some seconds); loading makes about forty calls.
 MOST = 80_000
-# Event shapes that are tried where none is stated.
+# Event shapes tried if none is stated.
 TRIED = 6
-# From this share on of evaluations between which noise was drawn, it is drawn for each.
+# Share of evaluations with fresh noise in between from which on the field is considered random.
 SHARE = 0.3
 
 
 def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
-    """The facts of an object of which one call takes more operations than are waited for, while it draws
-    noise between the evaluations of a field; None of all else.
+    """The facts of an object that integrates and one of whose calls exceeds `MOST` operations while it
+    draws noise between evaluations of a field; else None.
 
-    Only what integrates, or says that it estimates, is asked. Where the error of a step is estimated,
-    fresh noise keeps it from ever being small, and steps shrink without end; to wait for any other
-    call would show nothing of this one.
+    An adaptive solver estimates the error of a step; with fresh noise the estimate never becomes small, and
+    steps shrink without end. Only objects that integrate, or that state an estimate, are tried.
     """
     obj = instance.obj
     name = next((one for one in ("forward", "log_prob") if getattr(dialect, one) is not None), "")
@@ -40,14 +39,14 @@ def unended(instance: Instance, dialect: Dialect, facts: Facts) -> Facts | None:
         shaped = replace(facts, event_shape=shape)
         most = MOST * OPERATION
         cost = instance.backend.cost(instance.copy(), alone, shaped, instance.dtype, most)
-        if name not in cost.calls:  # it was refused
+        if name not in cost.calls:  # forward was rejected
             continue
         call = cost.of(name)
         if call.complete or call.redrawn <= SHARE:
             return None
         words = (
-            f"{name} was cut short after {MOST} operations: with noise drawn between the evaluations of its "
-            "field, steps that an error estimate chooses do not end"
+            f"{name} was stopped after {MOST} operations: its vector field draws noise at each evaluation, "
+            "so that an adaptive solver does not terminate"
         )
         promises = {**facts.promises, "estimator": True}
         return replace(shaped, cost=cost, promises=promises, unended=words)

@@ -1,4 +1,6 @@
-"""What calls show of an estimate: whether a random state holds it, and whether it is drawn."""
+"""Experiments on stochastic estimates: is the estimate fixed by a random state, and does it vary between
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,18 @@ from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Mapped, Subject, draw_points
 from flowref.model.steps import Eval, Nudge, Run, Step
 
-# Rows of the calls that show it, and the random states that they are made in: one twice, then another.
+# Rows of each call, and its random states: one repeated, then another.
 ROWS, STATES = 4, (1, 1, 2)
-# How far parameters are moved: a last layer of zeros has log-dets of which nothing is drawn.
+# Displacement of parameters: with a last layer of zeros an estimated log-det does not vary.
 MOVED = 0.1
 
 
 def states(draft: Draft) -> Finding | None:
-    """What random states show of what promises an estimate.
+    """How an estimate depends on the random state.
 
-    ``held``: in one of them every call estimates the same again, of one object; values are no part of
-    what is promised. ``drawn``: in another one
-    log-dets, or log-densities of what has no map, are others, and values are not; as built, where all of
-    it may be zero, or with moved parameters. Where a call is refused neither is said.
+    ``held``: repeated calls in one state return the same estimate. ``drawn``: log-dets (log-densities
+    without a map) differ between states and values do not, as built or with moved parameters. Neither is
+    reported if a call raises.
     """
     assert draft.rehearsal is not None
     facts, subject = draft.facts, draft.rehearsal.subject
@@ -47,17 +48,17 @@ def states(draft: Draft) -> Finding | None:
             for life in lives
             for which, at in points.items()
         ]
-    except Exception:  # what it refuses is told where it is audited
+    except Exception:  # reported where it is audited
         return None
-    told = {"held": all(one.held for one in seen)}
-    told["drawn"] = told["held"] and any(one.drawn for one in seen)
-    told["drawn"] &= not any(one.moves for one in seen)
-    return Finding((), promises={name: True for name, value in told.items() if value})
+    shown = {"held": all(one.held for one in seen)}
+    shown["drawn"] = shown["held"] and any(one.drawn for one in seen)
+    shown["drawn"] &= not any(one.moves for one in seen)
+    return Finding((), promises={name: True for name, value in shown.items() if value})
 
 
 class Seen(NamedTuple):
-    """Of a call: whether one random state returns the same estimate twice; whether another one has
-    another estimate, and other values.
+    """Results of a call: ``(same estimate in one state, other estimate in another, other values in
+    another)``.
     """
 
     held: bool
@@ -81,7 +82,7 @@ def _observed_estimates(
 
 
 def _values_and_estimates(out: Mapped) -> tuple[Array, Array]:
-    """The values of a call, and what is estimated: the log-det, or the density that has no other."""
+    """The values ``(n, *event)`` of a call and its estimates: log-dets, or log-densities ``(n,)``."""
     value = np.asarray(out.value, dtype=np.float64)
     if out.ladj is None:
         return (value, np.zeros(0)) if value.ndim > 1 else (np.zeros(0), value)

@@ -1,5 +1,5 @@
-"""Estimators, which are a map or a density once they were fitted. What is fitted stays as it is; what is not is
-fitted to a user's data, or to drawn points.
+"""Estimators with fit: fitted ones are kept as they are, others are fitted to the user's data or to drawn
+points.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from flowref.loading.options import parse_shape, parse_support
 from flowref.loading.ownership import framework
 from flowref.model import Array, Support, Target, TargetError, draw_points, one_line
 
-# Drawn points, rows of data at most, and features where nothing says how many.
+# Drawn points, maximal rows of data, and the default number of features.
 DRAWN, MOST, USUAL = 256, 10_000, 3
-# What is drawn, in words.
 LINE, POSITIVE = f"{DRAWN} drawn points", f"{DRAWN} drawn positive points"
 UNIT = f"{DRAWN} drawn points of the unit interval"
-# Methods that offer a map.
+# Methods that make an estimator a map.
 MAPS = ("transform", "inverse_transform")
-# The data of this process: what stands after --data.
+# The text after --data of this process.
 _data = ""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Points, a row each, to which an estimator is fitted, and what they are in words."""
+    """Points ``(n, d)`` to which an estimator is fitted, and their description."""
 
     points: Array
     words: str
 
 
 def fit_to(data: str) -> None:
-    """From now on estimators are fitted to these data; to drawn points where it is empty."""
+    """Fit estimators to these data from now on; to drawn points if empty."""
     global _data
     _data = data
 
@@ -50,8 +49,8 @@ def fitted_to() -> str:
 
 
 def is_estimator(obj: Any) -> bool:
-    """Whether an object is an estimator that gradients do not train: it has fit, and what is a map or a
-    log-density afterwards.
+    """Whether an object has fit and is a map or a density afterwards, and has no parameters that gradients
+    train.
     """
     if not signatures.defines_method(obj, "fit") or signatures.taken_by(obj):
         return False
@@ -61,12 +60,12 @@ def is_estimator(obj: Any) -> bool:
 
 
 def is_fitted(obj: Any, samples: Callable[[], Iterator[Sample]]) -> bool:
-    """Whether an estimator was fitted: as scikit-learn sees it, by attributes that end in an underscore; of
-    other conventions, if it can be called at some points.
+    """Whether an estimator is fitted: by scikit-learn's rule (attributes ending in an underscore), else
+    whether it can be called at some points.
     """
-    told = getattr(obj, "__sklearn_is_fitted__", None)
-    if callable(told):
-        return bool(told())
+    is_fitted_method = getattr(obj, "__sklearn_is_fitted__", None)
+    if callable(is_fitted_method):
+        return bool(is_fitted_method())
     if any(name[-1:] == "_" and name[:1] != "_" for name in getattr(obj, "__dict__", ())):
         return True
     call = MAPS[0] if hasattr(obj, MAPS[0]) else SCORES
@@ -76,15 +75,15 @@ def is_fitted(obj: Any, samples: Callable[[], Iterator[Sample]]) -> bool:
 def _accepts_sample(obj: Any, method: str, sample: Sample) -> bool:
     try:
         getattr(framework(obj).duplicate(obj), method)(sample.points)
-    except Exception:  # what it raises before it is fitted, or outside its domain
+    except Exception:  # raises before it is fitted, or outside its domain
         return False
     return True
 
 
 def fitted_estimator(obj: Any, target: Target) -> tuple[Any, str]:
-    """An estimator as it can be called, and what it was fitted to in words, empty where it came fitted.
+    """A fitted estimator, and a description of its data, empty if it was fitted before.
 
-    Raises: `TargetError` where its fit refuses the data, or all that is drawn.
+    Raises `TargetError` if fit rejects the data, or all drawn points.
     """
 
     def samples() -> Iterator[Sample]:
@@ -110,14 +109,12 @@ def fitted_estimator(obj: Any, target: Target) -> tuple[Any, str]:
 
 
 def fitting(build: Callable[[], Any], target: Target) -> Any:
-    """What ``build`` gives, fitted."""
+    """The estimator that ``build`` returns, fitted."""
     return fitted_estimator(build(), target)[0]
 
 
 def _samples(obj: Any, target: Target) -> Iterator[Sample]:
-    """What an estimator may be fitted to: the data, or else points of its domain where it is stated, or what
-    is drawn.
-    """
+    """Candidate samples: the user's data, else points of the stated domain, else those of `drawn`."""
     if _data:
         rows = open_rows(_data)
         numbers = np.linspace(0, rows.count - 1, min(MOST, rows.count)).astype(int)
@@ -126,7 +123,7 @@ def _samples(obj: Any, target: Target) -> Iterator[Sample]:
         yield Sample(points, f"{len(points):,} rows of {rows.name}")
         return
     size = _size(obj, target)
-    if (domain := _domain(obj, target)) is not None:
+    if (domain := _stated_domain(obj, target)) is not None:
         points = draw_points(domain, (DRAWN, size), np.random.default_rng(0))
         yield Sample(points, f"{DRAWN} drawn points of its domain")
         return
@@ -134,7 +131,7 @@ def _samples(obj: Any, target: Target) -> Iterator[Sample]:
 
 
 def drawn(size: int) -> Iterator[Sample]:
-    """Points of the line, positive ones, and some of the unit interval. Programs write the same."""
+    """Samples on the line, positive, and in the unit interval, ``(n, size)`` each. Scripts write the same."""
     normal = correlated(size)
     yield Sample(normal + np.exp(normal / 2), LINE)
     yield Sample(np.exp(normal / 2), POSITIVE)
@@ -142,15 +139,13 @@ def drawn(size: int) -> Iterator[Sample]:
 
 
 def _size(obj: Any, target: Target) -> int:
-    """How many features it is to be fitted to."""
     if event := target.option("event"):
         return math.prod(parse_shape(event, "event"))
     sizes = (getattr(obj, name, None) for name in ("n_features_in_", *FEATURES))
     return next((size for size in sizes if type(size) is int), USUAL)
 
 
-def _domain(obj: Any, target: Target) -> Support | None:
-    """Its domain, as an option or an attribute states it."""
+def _stated_domain(obj: Any, target: Target) -> Support | None:
     text = target.option("domain") or target.option("support")
     if text is not None:
         return parse_support(text, str(target))
@@ -159,6 +154,6 @@ def _domain(obj: Any, target: Target) -> Support | None:
 
 
 def correlated(size: int) -> Any:
-    """Normal points whose entries are correlated and have several spreads. Programs write the same."""
+    """Correlated normal points with several standard deviations, ``(n, size)``. Scripts write the same."""
     upper = np.triu(np.ones((size, size)))
     return np.random.default_rng(0).standard_normal((DRAWN, size)) @ upper

@@ -1,7 +1,7 @@
-"""Events of another size than the usual one, and whether an object is one of a size.
+"""Events of other sizes, and whether an object holds a fixed size.
 
-A layer of images, sequences or sets may take events of any size. One that was told a size when it was built, and keeps
-it, is right at that one alone.
+A layer of images, sequences or sets may take events of any size; one that stores the size at construction
+is correct at that size alone.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 
 from flowref.model import Shape
 
-# How far into an object it is looked for a size, and how many values are looked at.
+# Depth of the search for a size in an object, and the maximal number of values.
 DEPTH, MOST = 8, 20_000
-# Up to which a number in code is one of axes, kernels or halves rather than a size.
+# Numbers up to this one are axes, kernel sizes or halves rather than sizes.
 SMALL = 4
-# Names of numbers that are computed from a size when an object is built.
+# Names of numbers computed from a size at construction.
 OF_SIZES = ("log", "ladj", "ldj", "det", "const", "dim", "size", "shape", "pixels")
-# Frameworks, whose layers refuse a size that is not theirs.
+# Frameworks, whose own layers reject other sizes.
 FRAMEWORKS = ("torch", "jax", "jaxlib", "numpy", "equinox", "flax", "builtins", "scipy", "math")
 
 
 def other_sizes(event: Shape) -> Iterator[Shape]:
-    """Events with one more position along the last axis, two more, and one more along the axis before that: of another
-    parity, and no squares where the usual ones are. None of vectors, whose size is their number of features.
+    """Event shapes one and two longer along the last axis, and one longer along the axis before: other
+    parity, not square. None for vectors.
     """
     if len(event) < 2:
         return
@@ -39,15 +39,18 @@ def other_sizes(event: Shape) -> Iterator[Shape]:
 
 
 def keeps_size(obj: Any, event: Shape) -> bool:
-    """Whether attributes, closures, constants or globals of an object's code hold a size of an event: an extent of it along
-    an axis other than the first, or a number of entries; or a number whose name says that it was computed from one.
+    """Whether attributes, closures, constants or globals of an object's code hold an extent of ``event``
+    (other than the first axis), a number of its entries, or a number whose name says that it was computed
+    from one.
     """
-    sizes = {math.prod(axes) for count in range(1, len(event) + 1) for axes in _of(event, count)}
-    return any(_is_size(name, value, sizes) for name, value in _held(obj))
+    sizes = {
+        math.prod(axes) for count in range(1, len(event) + 1) for axes in _extents(event, count)
+    }
+    return any(_is_size(name, value, sizes) for name, value in _numbers_held(obj))
 
 
-def _of(event: Shape, count: int) -> Iterator[tuple[int, ...]]:
-    """Extents along so many axes, one of which is not the first."""
+def _extents(event: Shape, count: int) -> Iterator[tuple[int, ...]]:
+    """The extents along ``count`` axes, the first axis alone excepted."""
     for axes in combinations(range(len(event)), count):
         if axes != (0,):
             yield tuple(event[axis] for axis in axes)
@@ -58,12 +61,11 @@ def _is_size(name: str, value: Any, sizes: set[int]) -> bool:
         return False
     if isinstance(value, int):
         return value in sizes and (name != "code" or value > SMALL)
-    told = any(part in name.lower() for part in OF_SIZES)
-    return value in sizes or (told and name != "code" and value not in (0.0, 1.0))
+    computed = any(part in name.lower() for part in OF_SIZES)
+    return value in sizes or (computed and name != "code" and value not in (0.0, 1.0))
 
 
-def _held(obj: Any) -> Iterator[tuple[str, Any]]:
-    """Numbers that an object holds, by name."""
+def _numbers_held(obj: Any) -> Iterator[tuple[str, Any]]:
     waiting: list[tuple[str, Any, int]] = [("", obj, 0)]
     seen: set[int] = set()
     while waiting and len(seen) < MOST:
@@ -74,15 +76,14 @@ def _held(obj: Any) -> Iterator[tuple[str, Any]]:
         if id(value) in seen or depth > DEPTH:
             continue
         seen.add(id(value))
-        number = _size_held(value)
+        number = _number_in(value)
         if number is not None:
             yield name, number
             continue
-        waiting += [(part or name, one, depth + 1) for part, one in _inside(value)]
+        waiting += [(part or name, one, depth + 1) for part, one in _contents(value)]
 
 
-def _size_held(value: Any) -> Any:
-    """The number in an array of one."""
+def _number_in(value: Any) -> Any:
     item, shape = getattr(value, "item", None), getattr(value, "shape", None)
     if not callable(item) or shape is None or math.prod(shape) != 1:
         return None
@@ -91,8 +92,8 @@ def _size_held(value: Any) -> Any:
     return item()
 
 
-def _inside(value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value is made of: entries, attributes, and what its code reads."""
+def _contents(value: Any) -> Iterator[tuple[str, Any]]:
+    """Entries, attributes, and what the code of a value reads."""
     if isinstance(value, (str, bytes)) or value is None:
         return
     if isinstance(value, Mapping):
@@ -104,19 +105,18 @@ def _inside(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield from (("", one) for one in (value.__func__, value.__self__))
     elif isinstance(value, types.FunctionType):
-        yield from _of_code(value)
+        yield from _numbers_in_code(value)
     elif isinstance(value, type):
         if _own(value):
             yield from vars(value).items()
     elif _own(type(value)):
         yield from vars(value).items() if hasattr(value, "__dict__") else ()
         yield from (("", one) for one in type(value).__mro__)
-    elif hasattr(value, "_modules"):  # a container of a framework
+    elif hasattr(value, "_modules"):  # a container module
         yield from value._modules.items()
 
 
-def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Constants of a function, what it closes over, and the globals that it names, if these are numbers."""
+def _numbers_in_code(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     if not _own(function):
         return
     code = function.__code__
@@ -132,5 +132,4 @@ def _of_code(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _own(made: Any) -> bool:
-    """Whether a class or a function is no framework's."""
     return str(getattr(made, "__module__", "")).partition(".")[0] not in FRAMEWORKS

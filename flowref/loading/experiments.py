@@ -1,5 +1,5 @@
-"""Facts that nobody states and experiments show: tables of rows, each with what has to hold for it to be asked, its
-experiment, and the words for the target's line. They are run in order.
+"""Facts found by experiments: tables of rows, each with its conditions, its experiment, and the remark on
+the target's line. Rows run in order.
 """
 
 from __future__ import annotations
@@ -19,76 +19,76 @@ from flowref.model.not_judged import UNMOVED
 
 
 def unnormalized(draft: Draft) -> bool:
-    """Whether it normalizes no batches."""
+    """Whether the object normalizes no batches."""
     return draft.facts.normalizer is None
 
 
 def undrawn(draft: Draft) -> bool:
-    """Whether it is no layer that draws."""
+    """Whether the object is not a stochastic layer."""
     return draft.dialect.push is None
 
 
 def is_map(draft: Draft) -> bool:
-    """Whether it is a map."""
+    """Whether the object has forward."""
     return draft.dialect.forward is not None
 
 
 def in_torch(draft: Draft) -> bool:
-    """Whether it is called in torch."""
+    """Whether the object is called in torch."""
     return draft.instance.backend.name == "torch"
 
 
 def in_double(draft: Draft) -> bool:
-    """Whether it is a map that runs in double precision."""
+    """Whether the object has forward and runs in float64."""
     return draft.instance.dtype == "float64" and draft.dialect.forward is not None
 
 
 def may_move_parameters(draft: Draft) -> bool:
-    """Whether nobody promises that its parameters stay."""
+    """Whether parameters are not promised to be fixed."""
     return not draft.facts.promises.get("fixed")
 
 
 def has_log_prob(draft: Draft) -> bool:
-    """Whether it has a log-density."""
+    """Whether the object has a log-density."""
     return draft.dialect.log_prob is not None
 
 
 def uncertain(draft: Draft) -> bool:
-    """Whether it promises an estimate."""
+    """Whether an estimate is promised."""
     return draft.facts.certainty.estimate
 
 
-# Of objects of every framework.
+# Need only the object, in every framework.
 OF_OBJECTS = (
     Experiment("mirror images", mirrored, "domain: {}, since the signs of x are lost: inverse(f(-x)) = x",
                (in_double, unknown)),
     Experiment("arrays that nothing moves", unmoved, f"{UNMOVED}: {{}}", (undrawn, may_move_parameters)),
 )  # fmt: skip
-# Of what can be called.
+# Need calls.
 OF_CALLS = (
-    Experiment("members of sets", members, "rows are members of one set, as {} says where it is given", (in_torch, is_map)),
+    Experiment("members of sets", members, "rows are members of one set, unless {} assigns them to several", (in_torch, is_map)),
     Experiment("an encoder", encoder, "", (unnormalized,)),
-    Experiment("a layer that draws", layer, "a layer that draws, as calls show (of a bijection say ?kind=bijection)",
+    Experiment("a layer that draws", layer, "a stochastic layer, as calls show (for a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),
     Experiment("a method that follows parameters", sync_method_finding, "{}() is called after its parameters were moved",
                (undrawn, unnormalized, may_follow)),
     Experiment("a log-det in single precision", precision, "log-det {}", (in_double,)),
     Experiment("a series or an estimate", rule, "log-det: {}", (undrawn, in_torch)),
-    Experiment("a circle", circle, "domain: {}, since it goes around", (in_double, unknown)),
-    Experiment("clamps", clamps, "domain: {}, since it clamps all beyond", (in_double, unknown)),
+    Experiment("a circle", circle, "domain: {}, since it is periodic", (in_double, unknown)),
+    Experiment("clamps", clamps, "domain: {}, since values outside are clamped", (in_double, unknown)),
     *OF_OBJECTS,
 )  # fmt: skip
-# Of densities among these, whatever was said to find their shapes.
+# Need a log-density; also run if the search for shapes was settled by an option.
 OF_DENSITIES = (
     Experiment("a lower bound", lower_bound_finding, "{}"),
     Experiment("a bound for the lack of noise", of_noise, "{}", (has_log_prob,)),
 )
-# Of what has made a round trip.
+# Need a round trip.
 OF_ROUND_TRIPS = (
     Experiment("a solver", accuracy, "{}"),
     Experiment("whole steps", stepping, "{}"),
 )
-# Of any map with a way back.
+# Need a map with an inverse.
 OF_INVERSES = (
     Experiment("latents without a point", pointless, "its inverse is not finite at z = {}; say ?codomain=real if it should be",
                (standardizes,)),

@@ -1,6 +1,4 @@
-"""What the attributes of a user's factory say of what it makes: like those of the object, and before
-them.
-"""
+"""Attributes of a user's factory describe its object and take precedence over the object's own."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ STATED = (
 
 
 def attributes(factory: Any) -> Any:
-    """The attributes of a factory as an object of their own; None where it has none."""
+    """The attributes of a factory as a namespace; None if it has none."""
     named = {
         name: value for name, value in getattr(factory, "__dict__", {}).items() if name[:2] != "__"
     }
@@ -28,13 +26,13 @@ def attributes(factory: Any) -> Any:
 
 
 def said_by(factory: Any) -> Facts | None:
-    """The facts that the attributes of a factory state; None where there are none."""
+    """The facts stated by a factory; None if it has no attributes."""
     named = attributes(factory)
     return None if named is None else describe(named, None)
 
 
 def overlaid(facts: Facts, said: Facts | None) -> Facts:
-    """Facts with what a factory says of its object in place of what the object says."""
+    """Facts with those stated by the factory in place of the object's."""
     if said is None:
         return facts
     found = {name: value for name in STATED if (value := getattr(said, name))}
@@ -45,20 +43,20 @@ def overlaid(facts: Facts, said: Facts | None) -> Facts:
 
 
 def conflicts(facts: Facts, said: Facts | None, obj: Any, factory: Any) -> Iterator[str]:
-    """Where a factory says another thing than its object, a sentence each."""
+    """A sentence for each fact that factory and object state differently."""
     yield from contradictions(obj, attributes(factory))
     if said is None:
         return
     own = getattr(obj, "event_shape", None)
-    told: dict[str, Any] = {name: getattr(facts, name) for name in STATED}
-    told["event_shape"] = (own,) if isinstance(own, int) else tuple(own or ())
-    told["domain"] = facts.domain if facts.declared else None
-    for name, value in told.items():
+    of_object: dict[str, Any] = {name: getattr(facts, name) for name in STATED}
+    of_object["event_shape"] = (own,) if isinstance(own, int) else tuple(own or ())
+    of_object["domain"] = facts.domain if facts.declared else None
+    for name, value in of_object.items():
         new = getattr(said, name) if name != "domain" or said.declared else None
         if value and new and value != new:
             yield f"{name} {text_of(new)} of the factory stands, though the object says {text_of(value)}"
 
 
 def text_of(value: Any) -> str:
-    """A fact as it is typed."""
+    """A fact as it is typed in an option."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

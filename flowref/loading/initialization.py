@@ -1,4 +1,4 @@
-"""Objects that are initialized by their first batch: found by calls in train mode."""
+"""Objects initialized by their first batch, found by calls in train mode."""
 
 from __future__ import annotations
 
@@ -10,43 +10,42 @@ from flowref.loading.size import call_with_cached_weights
 from flowref.model import Dialect
 
 INITIALIZED = "initialized by its first batch"
-# Of more rows than that a batch may lack one.
+# Rows from which on one may be left out of a batch.
 FEWEST = 2
 
 
 def made_ready(obj: Any, dialect: Dialect, backend: Backend, point: tuple[Any, Any]) -> bool:
-    """Make the call in train mode that an object in eval mode asks for before any other, or before it goes
-    back; whether it did before any. The object is left in eval mode.
+    """Make the call in train mode that an object demands before eval mode or its inverse, and return
+    whether it was needed. Leaves the object in eval mode.
     """
     call = dialect.forward or dialect.log_prob
     if call is None:
         return False
     ready = _runs(backend, obj, call, point)
     if ready:
-        if dialect.inverse is None or _returns(backend, obj, dialect, point):
+        if dialect.inverse is None or _inverse_returns(backend, obj, dialect, point):
             return False
         other = backend.duplicate(obj)
-        _train(backend, other, call, point)
-        if not _returns(backend, other, dialect, point):
-            return False  # what it raises is no matter of training
-    _train(backend, obj, call, point)
+        _call_in_train_mode(backend, other, call, point)
+        if not _inverse_returns(backend, other, dialect, point):
+            return False  # not a matter of initialization
+    _call_in_train_mode(backend, obj, call, point)
     return not ready and _runs(backend, obj, call, point)
 
 
-def _train(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> None:
-    """One call in train mode, if it does not refuse that; eval mode afterwards."""
+def _call_in_train_mode(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> None:
+    """One call in train mode, unless it raises; eval mode afterwards."""
     backend.set_mode(obj, True)
     _runs(backend, obj, call, point)
     backend.set_mode(obj, False)
 
 
-def _returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any]) -> bool:
-    """Whether it goes back from an image, in eval mode."""
+def _inverse_returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any]) -> bool:
     assert dialect.forward is not None and dialect.inverse is not None
     try:
         z = call_with_cached_weights(backend, dialect.forward, obj, *point)[0]
         call_with_cached_weights(backend, dialect.inverse, obj, z, point[1])
-    except Exception:  # which error is the object's affair
+    except Exception:  # any class of exception
         return False
     return True
 
@@ -54,8 +53,8 @@ def _returns(backend: Backend, obj: Any, dialect: Dialect, point: tuple[Any, Any
 def initializes(
     instance: Instance, dialect: Dialect, point: tuple[Any, Any], back: bool = False
 ) -> bool:
-    """Whether the first call of an object in train mode changes its parameters or buffers, otherwise for
-    another batch, and the second changes them no more. ``back``: the call of its inverse.
+    """Whether the first call in train mode changes parameters or buffers, depending on the batch, and the
+    second does not. ``back``: call the inverse.
     """
     call = dialect.inverse if back else dialect.forward or dialect.log_prob
     obj = instance.copy()
@@ -69,7 +68,8 @@ def initializes(
     second = _after(instance, obj, call, others)
     if second is None or not _equal_states(first, second):
         return False
-    # What comes of its weights alone, as a power iteration that is done in a step, is no matter of data.
+    # A state updated from the weights alone, such as a power iteration, does not depend on the
+    # batch.
     x, context = others
     fewer = x[1:], None if context is None else context[1:]
     another = _after(instance, instance.copy(), call, fewer) if len(x) > FEWEST else None
@@ -78,14 +78,14 @@ def initializes(
 
 
 def _after(instance: Instance, obj: Any, call: Any, point: tuple[Any, Any]) -> list[Any] | None:
-    """The state after a call in train mode, from the same random numbers; None where it refuses."""
+    """The state after a call in train mode under a fixed seed; None if it raises."""
     instance.backend.set_mode(obj, True)
     with instance.backend.sandbox(0, instance.dtype):
         return _cloned_parameters(obj) if _runs(instance.backend, obj, call, point) else None
 
 
 def _cloned_parameters(obj: Any) -> list[Any]:
-    # What lists its parameters need be no module.
+    # An object that lists its parameters is not always a module.
     buffers = obj.buffers() if callable(getattr(obj, "buffers", None)) else ()
     return [tensor.detach().clone() for tensor in (*obj.parameters(), *buffers)]
 
@@ -100,6 +100,6 @@ def _equal_states(some: list[Any], others: list[Any]) -> bool:
 def _runs(backend: Backend, obj: Any, call: Any, point: tuple[Any, Any]) -> bool:
     try:
         call_with_cached_weights(backend, call, obj, *point)
-    except Exception:  # which error is the object's affair
+    except Exception:  # any class of exception
         return False
     return True

@@ -1,5 +1,5 @@
-"""Parts of an object that are looked at by themselves: of classes whose arguments nobody is asked for, since
-another one gives them.
+"""Parts of an object audited by themselves, whose constructor arguments are given by the object around
+them.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any
 
 from flowref.model import Shape, TargetError, nearest
 
-# So deep, and so many objects, are looked through.
+# Maximal depth and number of objects of the search.
 DEEPEST, MOST = 6, 10_000
 PLAIN = (str, bytes, int, float, complex, type, type(None))
 
 
 def part_of(build: Callable[[], Any], part: str) -> Any:
-    """The part of what ``build`` gives that `place_of_part` finds."""
+    """The part of what ``build`` returns that `place_of_part` finds."""
     return place_of_part(build(), part)[1]
 
 
 def place_of_part(obj: Any, part: str) -> tuple[str, Any]:
-    """The first part of an object that is of the class, or under the path, named ``part``, such as
-    layers.0, behind the Python that leads to it, such as .layers[0].
+    """The first part of an object of the class, or under the path, named ``part`` (such as layers.0), with
+    the Python expression that leads to it (such as .layers[0]).
 
-    Raises: `TargetError` where there is none, with the classes of the parts that there are.
+    Raises `TargetError` if there is none, with the classes of existing parts.
     """
     classes: dict[str, None] = {}
     for access, one in inner(obj):
@@ -39,8 +39,8 @@ def place_of_part(obj: Any, part: str) -> tuple[str, Any]:
 
 
 def event_of_part(obj: Any, part: str, call: Callable[[Any], object], rows: int) -> Shape | None:
-    """The shape of an event that a part is called with, first, where the whole is called with so many ``rows``;
-    None where that is not seen.
+    """The event shape of the first call of a part while the whole is called with ``rows`` rows; None if it
+    is not called with one.
     """
     one = place_of_part(obj, part)[1]
     if not hasattr(one, "register_forward_pre_hook"):
@@ -50,7 +50,7 @@ def event_of_part(obj: Any, part: str, call: Callable[[Any], object], rows: int)
         lambda _, given: shapes.extend(tuple(getattr(x, "shape", ())) for x in given[:1])
     )
     try:
-        with contextlib.suppress(Exception):  # it is called as far as it is
+        with contextlib.suppress(Exception):  # an exception later in the call does not matter
             call(obj)
     finally:
         hook.remove()
@@ -59,8 +59,8 @@ def event_of_part(obj: Any, part: str, call: Callable[[Any], object], rows: int)
 
 
 def inner(obj: Any) -> Iterator[tuple[str, Any]]:
-    """The objects that an object holds, and what these hold, each once and the nearest first, behind the
-    Python that leads to it.
+    """The objects held by an object, recursively, each once and nearest first, with the expressions that
+    lead to them.
     """
     seen, row = {id(obj)}, [("", obj)]
     for _ in range(DEEPEST):
@@ -75,7 +75,7 @@ def inner(obj: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _direct_members(holder: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds by itself; modules hold theirs in a table."""
+    """What an object holds directly; modules keep theirs in a table."""
     if isinstance(holder, dict):
         yield from ((f"[{key!r}]", one) for key, one in holder.items())
     elif isinstance(holder, list | tuple):

@@ -1,4 +1,4 @@
-"""Second stage: the object itself, built once for all that is asked about it."""
+"""Second stage: the object, built once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flowref.model import (
     user_code_location,
 )
 
-# What an object says of points outside its domain, and what to say to it.
+# Phrases in errors about points outside of a domain, and the hint for each.
 OUTSIDE = re.compile(r"\[0|\(0|between|positive|negative|domain|range|interval|support")
 EVENT = "?event=3 or ?event=2,4,4 (or --event 3)"
 GIVE_DOMAIN = ", or the domain, as in ?domain=unit, ?domain=positive or ?domain=(-1,1)"
@@ -38,8 +38,8 @@ GIVE_SHAPE = f"the shape of one event as {EVENT}"
 
 
 class Refusal(Exception):
-    """A target that cannot be built, or called, in a dtype: on events of ``shape`` it raised
-    ``error``. It may run in another one.
+    """A target that cannot be built or called in a dtype: on events of ``shape`` it raised ``error``.
+    Another dtype may work.
     """
 
     def __init__(self, shape: Shape, error: Exception) -> None:
@@ -47,7 +47,7 @@ class Refusal(Exception):
         self.shape, self.error = shape, error
 
     def sentence(self, target: Target) -> str:
-        """What to say where it runs in no dtype."""
+        """The message if the target runs in no dtype."""
         raised = f"{target} raised {one_line(self.error, 200)}{user_code_location(self.error)}"
         if said := untraceable(self.error):
             return f"{raised}, {said}"
@@ -62,14 +62,12 @@ class Refusal(Exception):
 
 
 class OtherPrecision(TargetError):
-    """A factory in which numbers of two precisions meet: it may build in another one."""
+    """A factory that mixes two precisions; it may build in another one."""
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A built object, as it comes, in one floating dtype. It is looked at and copied, and never
-    called.
-    """
+    """A built object in one floating dtype. It is inspected and copied, and never called itself."""
 
     source: Source
     obj: Any
@@ -77,10 +75,10 @@ class Instance:
     dtype: str
 
     def copy(self) -> Any:
-        """A copy to call; built anew where the object cannot be copied."""
+        """A copy to call; built anew if the object cannot be copied."""
         try:
             return self.backend.duplicate(self.obj)
-        except Exception:  # which error says so is the object's affair
+        except Exception:  # any class of exception
             return self.backend.cast(self.source.build(), self.dtype)
 
     def resting(self) -> Any:
@@ -90,15 +88,15 @@ class Instance:
         return obj
 
     def chosen(self, obj: Any, **more: str) -> dict[str, str]:
-        """What is chosen where conventions are ambiguous, by options, by the factory or by a copy ``obj``; with ``more``
-        options than its user gave.
+        """The choices for ambiguous conventions: from options, the factory, a copy ``obj``, and ``more``
+        options.
         """
         options = {**self.source.options, **more}
         return chosen_of(obj, attributes(self.source.factory), options)
 
 
 def meant(source: Source) -> str:
-    """The options that a factory or a class does not take, each with those that it may stand for."""
+    """Options that a factory or class does not accept, each with the parameters it may mean."""
     ours = registry.OURS
     return "".join(
         f"; there is no option {name!r}{nearest(name, source.takes()) or nearest(name, ours)}"
@@ -107,10 +105,10 @@ def meant(source: Source) -> str:
 
 
 def instance_of(source: Source, dtype: str) -> Instance:
-    """Build a target, in the random state in which it is built for a condition with seed 0.
+    """Build a target in the random state of a condition with seed 0.
 
-    Raises `TargetError` in one sentence where a user's factory raises (`OtherPrecision` where it may
-    build in float32), and `Refusal` where a library's builder does.
+    Raises `TargetError` in one sentence if a user's factory raises (`OtherPrecision` if it may build in
+    float32), and `Refusal` if a library's builder does.
     """
     seed = backends.build_seed(0)
     if source.statement is not None:
@@ -158,7 +156,7 @@ def instance_of(source: Source, dtype: str) -> Instance:
 
 
 def method_pair_names(obj: Any) -> tuple[str, str] | None:
-    """The names of two methods of one object that stand for it as a pair, there and back."""
+    """The names of two bound methods of one object that form a pair (forward, inverse); else None."""
     if not isinstance(obj, tuple) or len(obj) != 2 or not all(map(inspect.ismethod, obj)):
         return None
     there, back = obj
@@ -167,7 +165,7 @@ def method_pair_names(obj: Any) -> tuple[str, str] | None:
 
 
 def of_methods(source: Source, ways: tuple[str, str]) -> Source:
-    """The source of the object whose methods a factory returns: they say how it is called."""
+    """The source of the object whose methods a factory returns; the methods define its calls."""
     said = dict(zip(("forward", "inverse"), ways, strict=True))
     chosen = {name: way for name, way in said.items() if way != name}
     named = vars(attributes(source.factory) or SimpleNamespace())

@@ -1,6 +1,4 @@
-"""What calls of a user's kernel show: that it takes points of its shape, and the shape of what it makes
-of them.
-"""
+"""Calls of a user's stochastic kernel: check its input shape and find the shape of its latents."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from flowref.model import Dialect, Facts, Kernel, TargetError, draw_points
 
 
 def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
-    """What is known of a kernel, completed by a call. Its latents may be of any shape, and its log-det is a contribution,
-    one number a row.
+    """The draft of a kernel, completed by a call. Latents may have any shape; the log-likelihood
+    contribution is ``(n,)``.
     """
     target, backend = instance.source.target, instance.backend
     x = draw_points(facts.domain, (ROWS, *facts.event_shape), np.random.default_rng(0))
@@ -58,7 +56,7 @@ def kernel_drafted(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
 
 
 def kernel_words(dialect: Dialect, facts: Facts) -> Iterator[str]:
-    """What is said of a kernel on the target's line."""
+    """Remarks on a kernel for the target's line."""
     if facts.kernel is not None:
         says = {True: "draws", False: "draws nothing", None: "may draw"}
         there, back = facts.kernel.draws

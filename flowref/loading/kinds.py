@@ -1,4 +1,4 @@
-"""What kind of thing a target is, in a few words, from the calls it offers and what it states."""
+"""The kind of a target in a few words, from its calls and facts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from flowref.model import PARTS, RENORM, SAMPLE, Dialect, Facts, Normalizer
 from flowref.model.call import PROCESS
 
 PART_WISE = " of parts of a batch"
-# Attributes of a batch normalizer that most have, by the words for them.
+# Usual attributes of batch normalizers, with their description.
 USUAL = {"running_mean": "running mean", "running_var": "running variance", "eps": "eps"}
 
 
 def target_kind(dialect: Dialect, facts: Facts) -> str:
     """The kind of a target: "affine coupling with inverse", "density without sampler", ..."""
     if facts.unended:
-        return "solver of which no call ended"
+        return "solver whose calls do not terminate"
     phrases = (_map_text(dialect, facts), _kernel(dialect, facts), _density_text(dialect))
     named = [phrase for phrase in phrases if phrase]
     return " and ".join(named) or _other(dialect)
@@ -66,12 +66,11 @@ def _normalizer_text(normalizer: Normalizer, invertible: bool) -> str:
     statistics = PART_WISE if normalizer.largest else ways.get(normalizer.statistics, "")
     axes = "" if normalizer.channel == (0,) else f" of axis {_axis_list_text(normalizer.channel)}"
     unknown = " and ".join(word for role, word in USUAL.items() if role not in normalizer.roles)
-    told = f", whose {unknown} nothing shows" if unknown and not normalizer.evidence else ""
-    return f"batch norm{statistics}{axes}{way_back}{told}"
+    unknown_note = f", with unknown {unknown}" if unknown and not normalizer.evidence else ""
+    return f"batch norm{statistics}{axes}{way_back}{unknown_note}"
 
 
 def _axis_list_text(axes: tuple[int, ...]) -> str:
-    """Axes of an event, as those of a batch."""
     return " and ".join(str(axis + 1) for axis in axes)
 
 
@@ -82,7 +81,7 @@ def _density_text(dialect: Dialect) -> str:
 
 
 def _other(dialect: Dialect) -> str:
-    return " and ".join(_other_abilities(dialect)) or "nothing that a law is about"
+    return " and ".join(_other_abilities(dialect)) or "of no kind that laws test"
 
 
 def _other_abilities(dialect: Dialect) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Objects handed to the Python API: registered once, as targets of this process."""
+"""Objects passed to the Python API, registered once as targets of this process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from flowref.model import OBJECT, Target
 # Copies of live objects, by target; they never leave the process.
 LIVE: dict[Target, Any] = {}
 ORIGINALS: weakref.WeakValueDictionary[Target, Any] = weakref.WeakValueDictionary()
-# Those to which there are no weak references (a namespace, a tuple of functions), kept alive.
+# Objects without weak references (a namespace, a tuple of functions), kept alive.
 HELD: dict[Target, Any] = {}
 
 
 def register(obj: Any, given: str = "") -> Target:
-    """The target of a live object, named after its state, or as ``given``; it is copied now, before
-    anything calls it.
-    """
+    """Register a copy of a live object; its target is named after its state, or ``given``."""
     obj = embedded(obj)
     backend = framework(obj)
     if given:
@@ -27,7 +25,7 @@ def register(obj: Any, given: str = "") -> Target:
         return target
     name = f"{type(obj).__name__}#{backend.fingerprint(obj)[:8]}"
     target, others = Target(OBJECT, name), 0
-    # Another object in the same state may differ in what is no array.
+    # Objects with equal arrays may differ elsewhere.
     while HELD.get(target, ORIGINALS.get(target, obj)) is not obj:
         others += 1
         target = Target(OBJECT, f"{name}.{others}")
@@ -40,7 +38,7 @@ def register(obj: Any, given: str = "") -> Target:
 
 
 def alias_live_target(target: Target, other: Target) -> Target:
-    """The same target with other options, under which a live object is found as well."""
+    """The target of a live object under other options."""
     if target in LIVE:
         LIVE[other] = LIVE[target]
     return other

@@ -1,4 +1,4 @@
-"""From a target to a subject in a condition; what was loaded is kept for a while."""
+"""From a target to a subject in a condition, with a cache."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from flowref.model.factories import is_factory, wants
 
 
 def load(target: Target, condition: Condition | None = None, like: Target | None = None) -> Subject:
-    """The subject of a target in a condition; judged in float32 where the component cannot run in
-    float64. ``like``: a target that is the same construction with other options, which tells what
-    calls of this one would show.
+    """The subject of a target in a condition; in float32 if it cannot run in float64.
 
-    The mutation of a target, if it names one, comes last. Recent subjects are kept: each copies
-    what it is made of at each call, so that no use of one shows in the next.
+    ``like``: a target of the same construction with other options, whose measured calls are reused. A
+    mutation of the target is applied last. Recent subjects are cached; each call copies its object, so uses
+    do not affect one another.
     """
     return _mutated(target, condition or Condition(), like)
 
 
-# Subjects that are kept, and the bytes that they may hold together.
+# Cached subjects, and the bytes that they may hold together.
 KEPT, BYTES = 24, 768 * 2**20
-# Bytes of a subject from which on it is freed at once.
+# Bytes from which on a subject is freed at once.
 LARGE = 2**24
 _KEPT: OrderedDict[tuple[Target, Condition, Target | None, tuple[str, str]], Subject] = (
     OrderedDict()
@@ -44,8 +43,8 @@ def _mutated(target: Target, condition: Condition, like: Target | None) -> Subje
 
 
 def _make_room(state: int) -> None:
-    """Drop the subjects that were used longest ago, until one more fits. Large ones are freed at once:
-    objects hang on themselves until cycles are sought.
+    """Drop the least recently used subjects until one more fits. Large ones are collected at once, since
+    objects hold reference cycles.
     """
     held, large = [subject.cost.state for subject in _KEPT.values()], False
     while held and (len(held) >= KEPT or sum(held) + state > BYTES):
@@ -63,7 +62,7 @@ def _build_subject(target: Target, condition: Condition, like: Target | None) ->
         return recipe.subject(condition)
     from flowref import registry
 
-    # Mutants of one host share it, and with it the results of calls that they leave alone.
+    # Mutants share one host, and the results of calls that they do not change.
     narrow = None if like is None else like.without(MUTATION)
     subject = _mutated(target.without(MUTATION), condition, narrow)
     _make_room(0)
@@ -80,31 +79,31 @@ def _build_subject(target: Target, condition: Condition, like: Target | None) ->
             finer = refined(times)
             return None if finer is None else mutated(finer)
 
-        # With more steps it is the mutant still.
+        # The mutation holds for a refined solver, too.
         return replace(changed, refined=again)
 
     return mutated(subject)
 
 
 def weights_digest(target: Target) -> str:
-    """What tells the file apart that the weights of a target come from; empty where there is none."""
-    if weights_of(target) is None:  # none is named
+    """A digest of the weights file of a target; empty if there is none."""
+    if weights_of(target) is None:  # no weights
         return ""
     weights = recipe_of(target).source.weights
     return "" if weights is None else weights.digest
 
 
 def forget() -> None:
-    """Drop what was loaded (files may have changed)."""
+    """Clear the cache (files may have changed)."""
     _KEPT.clear()
     forget_recipes()
 
 
 def snapshot(obj: Any, name: str = "") -> Target:
-    """Register a live object, or what a class or a factory makes: copied once, now, before anything calls
-    it. Returns its target, which has this ``name``, or one after its state.
+    """Register a live object, or what a class or factory makes, by copying it now, and return its target.
 
-    Raises: `TargetError` where a class or a factory needs arguments, or raises.
+    The target is called ``name``, or after its state. Raises `TargetError` if a class or a factory needs
+    arguments, or raises.
     """
     forget()
     return register(_object(obj), name)

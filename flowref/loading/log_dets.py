@@ -1,4 +1,4 @@
-"""How a map computes its log-det: in single precision, as a series broken off, or as an estimate."""
+"""How a map computes its log-det: in single precision, as a truncated series, or as an estimate."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from flowref.loading.draft import Draft, Finding
 from flowref.loading.size import call_with_cached_weights
 from flowref.model import Array
 
-# What is said of log-dets that are cast to single precision, or made in it; and of others.
+# Remarks on log-dets in single precision, and on sums that start in the default dtype.
 SINGLE, DEFAULT = "in single precision, and judged in that", "added up in the default dtype"
 ESTIMATED = "estimated with random probes, judged as an estimate"
-UNBIASED = "?promises=unbiased-log-det has its mean judged"
+UNBIASED = "?promises=unbiased-log-det tests its mean"
 
 
 def precision(draft: Draft) -> Finding | None:
-    """What is known of a map that returns a value in float64 and a log-det in float32, since that
-    starts from zeros of the default dtype, or from tensors that no cast reaches: models are
-    written, trained and used in float32, and only judged in another. Where it does so under either
-    default dtype it says float() itself.
+    """The finding for a map whose value is float64 and whose log-det is float32, because the sum starts
+    from zeros of the default dtype or from tensors that casts do not reach. If it does so under either
+    default dtype, the code casts to float explicitly.
     """
     points = draft.points
     if not _narrows(draft, points, "float32"):
@@ -34,7 +33,7 @@ def _narrows(draft: Draft, points: tuple[Array, Array | None], default: str) -> 
     (x, context), instance = points, draft.instance
     backend = instance.backend
     with backend.sandbox(0, default):
-        # A dtype shows in few rows.
+        # A few rows show the dtype.
         given = None if context is None else backend.tensor(context, instance.dtype)[:2]
         value: Any = backend.tensor(x[:2], instance.dtype)
         for call in filter(None, (draft.dialect.forward, draft.dialect.inverse)):
@@ -43,7 +42,7 @@ def _narrows(draft: Draft, points: tuple[Array, Array | None], default: str) -> 
                     backend, call, instance.resting(), value, given
                 )
                 dtypes = [str(getattr(backend.array(part), "dtype", "")) for part in (value, ladj)]
-            except Exception:  # whether it can be called so is a law's affair
+            except Exception:  # reported by a law
                 return False
             if dtypes == ["float64", "float32"]:
                 return True
@@ -51,8 +50,8 @@ def _narrows(draft: Draft, points: tuple[Array, Array | None], default: str) -> 
 
 
 def rule(draft: Draft) -> Finding | None:
-    """What is known of a log-det that is a power series broken off, whose calls take more terms from now on, or an
-    estimate; of a log-density without a map, of an estimate alone.
+    """The finding for a log-det that is a truncated power series (calls use more terms from now on) or an
+    estimate; without a map, for an estimated log-density.
     """
     dialect, promises = draft.dialect, draft.facts.promises
     call = dialect.forward or partial(beside_nothing, dense=dialect.log_prob)

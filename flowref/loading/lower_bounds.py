@@ -1,4 +1,4 @@
-"""Log-densities that are lower bounds: promised or documented, or random where the noise that they take is not given."""
+"""Log-densities that are lower bounds (ELBO): promised, documented, or random if their noise is not passed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROMISE = "lower-bound"
 
 
 def lower_bound_finding(draft: Draft) -> Finding | None:
-    """What is known of a bound that is promised, and of one that is documented where it is random."""
+    """The finding for a promised lower bound, and for a documented one that is random."""
     promised = draft.facts.promises.get(PROMISE)
     if not promised and not (
         draft.dialect.log_prob and documents(draft.instance.obj, BOUND, "log_prob")
@@ -25,7 +25,7 @@ def lower_bound_finding(draft: Draft) -> Finding | None:
         return None
     if draft.dialect.log_prob is None:
         return Finding(("a lower bound",))
-    # As built, parts may take out again what others put in, such as the logarithms of one density.
+    # In a new object the terms may cancel, such as two logarithms of the same density.
     if not contributions.has_lower_bound_density(draft.instance.obj) and _repeats(draft, "", None):
         known = promised or draft.facts.certainty.estimate
         return Finding(("log_prob is a lower bound",)) if known else None
@@ -33,7 +33,7 @@ def lower_bound_finding(draft: Draft) -> Finding | None:
 
 
 def random(draft: Draft) -> Finding:
-    """What is known of a bound that differs from one random state to another: it is an estimate."""
+    """The finding for a lower bound that differs between random states: an estimate."""
     kind = draft.facts.promises.get(PROMISE)
     if not isinstance(kind, str):
         kind = "expected" if bounds.expected(draft.instance.obj) else "one-sample"
@@ -43,8 +43,8 @@ def random(draft: Draft) -> Finding:
 
 
 def of_noise(draft: Draft) -> Finding | None:
-    """What is known of a log-density with an argument that is None by default, of which nothing is drawn where it is
-    given, and without which something is; None of all else.
+    """The finding for a log-density with an optional noise argument: deterministic if it is given, random
+    if not. Else None.
     """
     method = calls.density_method(draft.dialect.log_prob)
     taken = signatures.method_parameters(draft.instance.obj, method) if method else []
@@ -55,16 +55,16 @@ def of_noise(draft: Draft) -> Finding | None:
         if _repeats(draft, method, None):
             return None
         name = next((name for name in names if _repeats(draft, method, name)), "")
-    except Exception:  # it takes no noise in the shape of events, or raises anyway
+    except Exception:  # another argument, or an error that laws report
         return None
     if not name:
         return None
     found = random(draft)
-    return found._replace(told=(f"{name} is drawn where it is not given: {found.told[0]}",))
+    return found._replace(told=(f"{name} is drawn unless given: {found.told[0]}",))
 
 
 def _repeats(draft: Draft, method: str, name: str | None) -> bool:
-    """Whether two random states give the same log-densities, given noise under a name."""
+    """Whether two random states give equal log-densities, with noise passed as ``name``."""
     one, other = (_log_prob_with_noise(draft, method, name, seed) for seed in (0, 1))
     return np.array_equal(one, other, equal_nan=True)
 
@@ -77,6 +77,6 @@ def _log_prob_with_noise(draft: Draft, method: str, name: str | None, seed: int)
         if name is not None:
             drawn = draft.instance.backend.tensor(noise, draft.instance.dtype)
             setattr(obj, method, partial(getattr(obj, method), **{name: drawn}))
-        return draft.dialect.log_prob(obj, points, given)  # type: ignore[misc]  # asked before
+        return draft.dialect.log_prob(obj, points, given)  # type: ignore[misc]
 
     return draft.array(draft.ask(ask, x, context, seed))

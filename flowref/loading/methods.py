@@ -1,5 +1,5 @@
-"""Which functions of a user's code each call of a target runs, so that a report can name the one at
-fault: seen by making the call once.
+"""The functions of the user's code that each call runs, traced once, so that reports can name the faulty
+one.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ import flowref
 from flowref.loading.place import INSTALLED, root_of
 from flowref.model import Method, Subject, draw_points
 
-# A round trip of more operations is not made for this alone.
+# Operations of a round trip above which no call is traced.
 DEAREST = 20_000
 
 
 def entered_methods(subject: Subject) -> tuple[Method, ...]:
-    """The functions that each call enters from outside of the user's code, or of a class of it."""
+    """The functions that each call enters from outside the user's code, or of another class."""
     if subject.operations > DEAREST or subject.facts.unended:
         return ()
     root = root_of(Path.cwd())
     found: dict[Method, None] = {}
     for call, run in _ordinary_calls(subject):
-        with contextlib.suppress(Exception):  # that is for laws to say
+        with contextlib.suppress(Exception):  # reported by laws
             found |= dict.fromkeys(_entered(call, run, root))
     return tuple(found)
 
 
 def _ordinary_calls(subject: Subject) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each call with ordinary points."""
     rng = np.random.default_rng(0)
     x = draw_points(subject.domain, (3, *subject.event_shape), rng)
     shape = subject.context_shape
@@ -61,7 +60,7 @@ def _entered(call: str, run: Callable[[], Any], root: Path) -> list[Method]:
     def follow(frame: FrameType, event: str, _: Any) -> None:
         if event == "return" and stack and stack[-1][0] is frame:
             stack.pop()
-        if event != "call" or not (path := _path(frame.f_code, root)):
+        if event != "call" or not (path := _repository_path(frame.f_code, root)):
             return
         owner = _owner(frame)
         place = path, frame.f_code.co_firstlineno, frame.f_code.co_name
@@ -81,8 +80,8 @@ def _entered(call: str, run: Callable[[], Any], root: Path) -> list[Method]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _path(code: CodeType, root: Path) -> str:
-    """The file of a function from the root of the repository; empty of what is no user's."""
+def _repository_path(code: CodeType, root: Path) -> str:
+    """The file of a function relative to the repository; empty outside the user's code."""
     if code.co_name.startswith("<"):
         return ""
     file = Path(code.co_filename)

@@ -1,4 +1,4 @@
-"""Notebooks as modules: chosen cells, or what every cell defines."""
+"""Notebooks as modules: chosen cells, or the definitions of every cell."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from types import ModuleType
 from flowref import registry
 from flowref.model import SpecError, TargetError, one_line, seed_of, user_code_location
 
-# Statements that define something and run nothing else.
+# Statements that only define.
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# Parts of an expression that make it no constant.
+# Syntax nodes that make an expression more than a constant.
 WORK = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.ListComp, ast.GeneratorExp, ast.DictComp)
-# Calls that make a constant all the same.
+# Calls that are constants nevertheless.
 CONSTRUCTORS = ("device", "tensor", "float", "int", "Path")
-# How lines of the notebook's own begin.
+# Prefixes of notebook commands.
 MAGIC = ("%", "!", "?")
 
 
 def import_notebook(path: Path, cells: str | None) -> ModuleType:
-    """The cells of a notebook as one module; ``cells``: their numbers, as in 2,5-7, among those with
-    code, or "all". By default the imports, definitions and constants of every cell.
+    """The cells of a notebook as a module.
+
+    ``cells``: numbers such as 2,5-7 among the code cells, or "all"; by default the imports, definitions and
+    constants of every cell.
     """
-    sources = _sources(path)
+    sources = _code_cells(path)
     chosen = (
         range(1, len(sources) + 1)
         if cells in (None, "all")
@@ -48,12 +50,12 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
             sys.modules.pop(name)
             raise TargetError(f"cell {number} of {path} is no Python: {one_line(error)}") from error
         if cells is None:
-            tree.body = [statement for statement in tree.body if _defines(statement)]
+            tree.body = [statement for statement in tree.body if _only_defines(statement)]
         try:
             exec(compile(tree, f"{path.name}[{number}]", "exec"), vars(module))
         except Exception as error:
             if cells is None and not isinstance(error, ImportError):
-                continue  # a definition of what other cells would have made
+                continue  # it depends on cells that were not run
             sys.modules.pop(name)
             raise TargetError(
                 f"cell {number} of {path} raised {one_line(error, 300)}{user_code_location(error)}"
@@ -63,14 +65,12 @@ def import_notebook(path: Path, cells: str | None) -> ModuleType:
 
 
 def import_definitions(path: Path, name: str) -> ModuleType:
-    """What a script defines that does its work when it is imported, and fails in it: the imports,
-    definitions and constants of the file.
-    """
+    """The imports, definitions and constants of a script that fails when it is imported."""
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
     for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-        if not _defines(statement):
+        if not _only_defines(statement):
             continue
         try:
             tree = ast.Module([statement], [])
@@ -83,7 +83,7 @@ def import_definitions(path: Path, name: str) -> ModuleType:
 
 
 def fails_at_work(path: Path, error: BaseException) -> bool:
-    """Whether an error arose in a statement at the top of a file that does work, and defines nothing."""
+    """Whether an error arose in a top-level statement that defines nothing."""
     trace, lines = error.__traceback__, []
     while trace is not None:
         code = trace.tb_frame.f_code
@@ -94,13 +94,13 @@ def fails_at_work(path: Path, error: BaseException) -> bool:
         return False
     body = ast.parse(path.read_text(encoding="utf-8")).body
     return any(
-        not _defines(one) and one.lineno <= lines[0] <= (one.end_lineno or one.lineno)
+        not _only_defines(one) and one.lineno <= lines[0] <= (one.end_lineno or one.lineno)
         for one in body
     )
 
 
-def _sources(path: Path) -> list[str]:
-    """The code of each cell that has some, without the notebook's own commands."""
+def _code_cells(path: Path) -> list[str]:
+    """The source of each code cell, without notebook commands."""
     try:
         book = json.loads(path.read_text(encoding="utf-8"))
         cells = [cell for cell in book["cells"] if cell.get("cell_type") == "code"]
@@ -119,8 +119,7 @@ def _without_magic(text: str) -> Iterator[str]:
         yield f"{indent}pass" if bare.startswith(MAGIC) else line
 
 
-def _defines(statement: ast.stmt) -> bool:
-    """Whether a statement imports, defines, or names a constant."""
+def _only_defines(statement: ast.stmt) -> bool:
     if isinstance(statement, DEFINITIONS):
         return True
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
@@ -139,7 +138,6 @@ def _works(part: ast.AST) -> bool:
 
 
 def _cell_numbers(text: str, count: int) -> list[int]:
-    """The numbers of cells as typed."""
     numbers: list[int] = []
     for item in text.split(","):
         first, dash, last = item.strip().partition("-")

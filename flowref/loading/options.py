@@ -1,4 +1,4 @@
-"""Values of options, as typed after the question mark of a spec."""
+"""Parsers for values of options, as typed after the question mark of a spec."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Container
 
 from flowref.model import KINDS, Preprocessing, Shape, SpecError, Support, Target
 
-# The kinds of couplings that ?kind= names.
+# The kinds of couplings that ?kind= accepts.
 COUPLINGS = {f"{kind}-coupling": kind for kind in KINDS}
 
 
 def kinds() -> tuple[str, ...]:
-    """What ?kind= says of an object."""
+    """The values of ?kind=."""
     from flowref.adapters.common.normalizers import spellings
 
     return (*spellings.KINDS, *COUPLINGS)
 
 
 def own_kind(target: Target, takes: Container[str]) -> bool:
-    """Whether ?kind= is an option of a user's factory, which ``takes`` parameters of these names: it has one
-    of that name, and what is given is no kind that flowref knows.
+    """Whether ?kind= is passed to a user's factory: it ``takes`` a parameter of that name, and the value is
+    no kind of flowref.
     """
     text = target.option("kind")
     if text is None or "kind" not in takes:
@@ -28,12 +28,12 @@ def own_kind(target: Target, takes: Container[str]) -> bool:
 
 
 def event_option(options: dict[str, str]) -> Shape | None:
-    """The event shape given as ?event=3 or ?event=2,4,4."""
+    """The event shape of ?event=3 or ?event=2,4,4; None if not given."""
     return parse_shape(options["event"], "event") if "event" in options else None
 
 
 def parse_shape(text: str, name: str) -> Shape:
-    """A shape as typed; () for a single number."""
+    """A typed shape; () for a scalar. Raises `SpecError`."""
     if text.strip() in ("()", "[]") and name in ("event", "latent"):
         return ()
     try:
@@ -50,14 +50,12 @@ def parse_shape(text: str, name: str) -> Shape:
 
 
 def parse_support(text: str, name: str) -> Support:
-    """A set as typed. Raises `SpecError` where it is none."""
+    """A typed support. Raises `SpecError` if it cannot be read."""
     return Support.parse(text)
 
 
 def preprocessing_of(text: str, name: str) -> Preprocessing:
-    """A preprocessing as typed, alpha,bound or alpha,bound,bins: of a flow that begins with that
-    logit.
-    """
+    """A typed preprocessing, alpha,bound or alpha,bound,bins, of a flow that starts with that logit."""
     try:
         alpha, bound, *rest = (float(number) for number in text.strip("()[] ").split(","))
         bins = int(rest[0]) if rest else None

@@ -1,4 +1,4 @@
-"""Which library and which framework a live object comes from, as its class tells."""
+"""The library and framework of a live object, by its class."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ZOO = "flowref_zoo."
 
 
 def libraries(obj: Any) -> list[Adapter]:
-    """The adapters of the libraries that an object's class, or a base of it, comes from.
+    """The adapters of libraries that an object's class or base classes come from, frameworks last.
 
-    A class that derives from a library's base and from its framework's belongs to the library: a
-    framework is asked last. The zoo is written as users write.
+    A class that derives from a library's base and a framework's belongs to the library. The zoo counts as
+    user code.
     """
     modules = [base.__module__ for base in type(obj).__mro__]
     packages = {name.partition(".")[0] for name in modules if not name.startswith(ZOO)}
@@ -25,14 +25,14 @@ def libraries(obj: Any) -> list[Adapter]:
 
 
 def framework(obj: Any) -> Backend:
-    """The backend of an object: that of its library, else the one that finds its arrays in it."""
+    """The backend of an object: that of its library, else the one whose arrays it holds."""
     named = next((adapter.backend for adapter in libraries(obj) if adapter.backend), "")
     return backends.find(named) if named else backends.of(obj)
 
 
 def embedded(obj: Any) -> Any:
-    """The object that is audited in the place of one, as its library has it: most stand for themselves. Two modules of
-    which neither has a way back are a map and its inverse.
+    """The object to audit: most are themselves, adapters may replace them. A pair of modules without an
+    inverse is a map and its inverse.
     """
     if isinstance(obj, tuple):
         pairs = (backend.paired(obj) for backend in backends.imported_backends())
@@ -42,5 +42,5 @@ def embedded(obj: Any) -> Any:
 
 
 def embedding(build: Callable[[], Any]) -> Any:
-    """What is audited in the place of what ``build`` gives."""
+    """The object to audit for what ``build`` returns."""
     return embedded(build())

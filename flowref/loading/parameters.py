@@ -1,4 +1,6 @@
-"""What moved parameters ask for: a method that computes again what is kept of them, or that they are named at all."""
+"""Objects whose derived state must be recomputed after parameters move, and objects that do not list their
+parameters.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from flowref.loading.draft import Draft, Finding
 
 
 def may_follow(draft: Draft) -> bool:
-    """Whether it repairs nothing else, and has a method that is called so."""
+    """Whether the object has a method named like a synchronization, and no repair is known."""
     obj = draft.instance.obj
     modules = draft.dialect.repair is None and callable(getattr(obj, "modules", None))
     return modules and any(owners(obj, method) for method in SYNCS)
 
 
 def sync_method_finding(draft: Draft) -> Finding | None:
-    """The method by which an object that repairs nothing else follows its parameters."""
+    """The finding of the method that updates derived state after parameters move."""
     instance = draft.instance
     with instance.backend.sandbox(0, instance.dtype):
         method = syncing(instance.copy())
@@ -28,6 +30,6 @@ def sync_method_finding(draft: Draft) -> Finding | None:
 
 
 def unmoved(draft: Draft) -> Finding | None:
-    """What to do about arrays that may be parameters, which nothing tells, where none is moved."""
-    told = draft.instance.backend.resting(draft.instance.obj)
-    return Finding((told,), facts={"unmoved": told}) if told else None
+    """A hint for arrays that may be parameters, if none is listed."""
+    hint = draft.instance.backend.resting(draft.instance.obj)
+    return Finding((hint,), facts={"unmoved": hint}) if hint else None

@@ -1,4 +1,4 @@
-"""Where the source of a user's target stands, so that a report can point at the line."""
+"""The source location of a user's target, for reports."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ from flowref.loading.user_code import target_value
 from flowref.model import OBJECT, USER, Target
 
 NOWHERE = ("", 0)
-# What is installed is nobody's to mend here, even where it lies within the repository.
+# Installed packages are not the user's code, even inside the repository.
 INSTALLED = ("site-packages", "dist-packages")
 
 
 def definition_location(source: Source) -> tuple[str, int]:
-    """The file and the line of a target's factory, class or object: the file from the root of the
-    repository in whose folder the audit runs; "" and 0 where it is outside, or cannot be told.
+    """The file and line of a target's factory, class or object, relative to the root of the repository
+    around the working directory; ("", 0) if outside or unknown.
     """
     target = source.target
     if target.adapter not in (USER, OBJECT):
         return NOWHERE
-    with contextlib.suppress(
-        Exception
-    ):  # whatever a user's object answers, it is no reason to fail
+    with contextlib.suppress(Exception):  # objects may raise anything here
         file, line = defined_at(target)
         path = Path(file).resolve().relative_to(root_of(Path.cwd()))
         if not set(INSTALLED) & set(path.parts):
@@ -38,18 +36,19 @@ def definition_location(source: Source) -> tuple[str, int]:
 
 
 def root_of(folder: Path) -> Path:
-    """The root of the repository that a folder is in, else the folder itself."""
+    """The root of the repository around a folder, else the folder."""
     resolved = folder.resolve()
     holding = (one for one in (resolved, *resolved.parents) if (one / ".git").exists())
     return next(holding, resolved)
 
 
 def defined_at(target: Target) -> tuple[str, int]:
-    """The file and the line of a user's factory, class or object, wherever that is. Raises: where there is none, and what
-    importing it raises.
+    """The file and line of a user's factory, class or object.
+
+    Raises if there is none, or if importing it raises.
     """
     if target.adapter == OBJECT:
-        return _defined(type(LIVE[target]))
+        return _file_and_line(type(LIVE[target]))
     module, _, name = target.component.rpartition(":")
     if module.endswith(".ipynb"):
         return module, 1
@@ -57,15 +56,14 @@ def defined_at(target: Target) -> tuple[str, int]:
     while isinstance(value, functools.partial):
         value = value.func
     if isinstance(value, type) or inspect.isroutine(value):
-        return _defined(value)
+        return _file_and_line(value)
     file = module if module.endswith(".py") else sys.modules[module].__file__
     assert file is not None
     line = _last_assignment_line(Path(file), name)
-    return (file, line) if line else _defined(type(value))
+    return (file, line) if line else _file_and_line(type(value))
 
 
-def _defined(value: Any) -> tuple[str, int]:
-    """Where a class or a function is written, decorators of others aside."""
+def _file_and_line(value: Any) -> tuple[str, int]:
     plain = inspect.unwrap(value)
     file = inspect.getsourcefile(plain)
     assert file is not None
@@ -73,7 +71,7 @@ def _defined(value: Any) -> tuple[str, int]:
 
 
 def _last_assignment_line(file: Path, name: str) -> int:
-    """The line at the top of a file that last gives something a name; 0 where none does."""
+    """The last top-level line that assigns a name; 0 if there is none."""
     lines = [
         statement.lineno
         for statement in ast.parse(file.read_text(encoding="utf-8")).body

@@ -1,5 +1,5 @@
-"""The line from a target to a recipe for subjects, a stage at a time: target -> `Source` ->
-`Instance` -> `Recognition` -> `Declared` -> `Probed` -> `Recipe`.
+"""From a target to a recipe for subjects, stage by stage: target -> `Source` -> `Instance` -> `Recognition`
+-> `Declared` -> `Probed` -> `Recipe`.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from flowref.model import (
 from flowref.model.inverse_subject import inverted
 
 DTYPES = ("float64", "float32")
-# In which random state an object is built anew to load saved state into it (see `Blueprint`).
+# Random states for rebuilding an object that saved state is loaded into (see `Blueprint`).
 SAME_SEED, OTHER_SEED = 3, 4
-# What is said of code that asks for a GPU.
-ON_THE_HOST = "on the processor, though it asks for a GPU"
+# The remark on code that requests a GPU.
+ON_THE_HOST = "on the CPU, though it requests a GPU"
 # The option that names a mutation.
 MUTATION = "mutant"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that making subjects of a target needs, settled once per target and process.
+    """All that is needed to make subjects of a target, computed once per target and process.
 
     ``adapter``: whose rules apply; ``recognized``: what the target was taken for, and why.
     """
@@ -75,12 +75,12 @@ class Recipe:
 
     @property
     def build(self) -> Callable[[], Any]:
-        """A new object at each call."""
+        """Returns a new object at each call."""
         return self.source.build
 
     @property
     def resolve(self) -> Callable[[Any], Dialect | None]:
-        """The dialect of a part of a composite, or None."""
+        """The calling convention of a part of a composite, or None."""
         if self.adapter.name == USER:
             return functools.partial(
                 part_of, column=has_column_log_dets(self.dialect), classes=classes_of(self.dialect)
@@ -89,29 +89,29 @@ class Recipe:
 
     @property
     def dialect(self) -> Dialect:
-        """How the object is called."""
+        """The calling convention."""
         return self.probed.dialect
 
     @property
     def facts(self) -> Facts:
-        """What is known of the object."""
+        """The known facts of the object."""
         return self.probed.facts
 
     @property
     def dtype(self) -> str:
-        """The dtype in which it is judged."""
+        """The dtype of the tests."""
         return self.probed.dtype
 
     @property
     def operations(self) -> int:
-        """How many operations a round trip takes."""
+        """The operations of a round trip."""
         return self.probed.operations
 
     @property
     def contextual(self) -> Recipe:
-        """That of the same object, given a context that may be left out. Raises: `Unsupported` where none may."""
+        """The recipe with an optional context passed. Raises `Unsupported` if there is none."""
         if not self.facts.optional_context:
-            raise Unsupported("it takes no context that may be left out", waits=False)
+            raise Unsupported("it takes no optional context", waits=False)
         return self._with(context=self.facts.optional_context)
 
     def _with(self, **options: str) -> Recipe:
@@ -120,11 +120,11 @@ class Recipe:
 
     @functools.cached_property
     def at_one_context(self) -> Recipe:
-        """That of a conditional density at one context. Raises: `Unsupported` where it takes none."""
+        """The recipe of a conditional density at one fixed context. Raises `Unsupported` if it takes none."""
         shape, event = self.facts.context_shape, self.facts.event_shape
         if shape is None:
             raise Unsupported("it takes no context", waits=False)
-        promises = {name: told for name, told in self.facts.promises.items() if name != "labels"}
+        promises = {name: value for name, value in self.facts.promises.items() if name != "labels"}
         facts = replace(self.facts, context_shape=None, optional_context="", promises=promises)
         each, stated = False, None
         if self.backend.name == "torch" and self.dialect.log_prob is not None:
@@ -137,7 +137,7 @@ class Recipe:
 
     @functools.cached_property
     def resized(self) -> Recipe:
-        """That of the same object at events of another size. Raises: `Unsupported` where it takes none, or is told its size."""
+        """The recipe at another event size. Raises `Unsupported` if the size is fixed or stated."""
         event, target = self.facts.event_shape, self.source.target
         sizes = list(other_sizes(event)) if target.adapter in (USER, OBJECT) else []
         with self.backend.sandbox(0, self.dtype):
@@ -148,16 +148,16 @@ class Recipe:
                 return self._with(event=",".join(map(str, size)), **{OVERRIDE: "true"})
             except (TargetError, SpecError):
                 continue
-        raise Unsupported("it refuses events of another size", waits=False)
+        raise Unsupported("it rejects events of another size", waits=False)
 
     def given(self, condition: Condition) -> Recipe:
-        """That of the object as it is given contexts in a condition."""
+        """The recipe with contexts as a condition demands."""
         recipe = self.resized if condition.resized else self
         recipe = recipe.contextual if condition.contextual else recipe
         return recipe.at_one_context if condition.one_context else recipe
 
     def subject(self, condition: Condition) -> Subject:
-        """The subject in a condition; in float32 where the target cannot run in float64."""
+        """The subject in a condition; in float32 if the target cannot run in float64."""
         if condition.contextual or condition.one_context or condition.resized:
             plain = replace(condition, contextual=False, one_context=False, resized=False)
             return self.given(condition).subject(plain)
@@ -173,15 +173,13 @@ class Recipe:
 
 
 def recipe_of(target: Target) -> Recipe:
-    """The recipe of a target. Raises `TargetError` or `SpecError` in one sentence. A mutation damages
-    subjects, and changes no recipe.
-    """
+    """The recipe of a target, without its mutation. Raises `TargetError` or `SpecError` in one sentence."""
     return _recipe_of(target.without(MUTATION), around(target))
 
 
 def around(target: Target) -> tuple[str, str]:
-    """What besides its words tells what a target is: the folder from where its path is meant, and the data to
-    which it may be fitted; libraries are the same everywhere.
+    """The context of a target's name: the folder of relative paths, and the data for fitting. Empty for
+    libraries.
     """
     folder = os.getcwd() if target.adapter == USER else ""
     return folder, fitted_to() if target.adapter in (USER, OBJECT) else ""
@@ -195,26 +193,26 @@ def forget_recipes() -> None:
 
 @functools.lru_cache(maxsize=64)
 def _recipe_of(target: Target, around: tuple[str, str]) -> Recipe:
-    """Made once; again where code asked for a GPU, which is given it on the processor then. The same words
-    mean another object in another folder, or where it is fitted to other data.
+    """The cached recipe; built again with CUDA mapped to the CPU if code requests a GPU. ``around`` is part
+    of the key.
     """
-    backends.take_device_wish()  # what was asked for before is no affair of this target
+    backends.take_device_wish()  # discard the requests of earlier targets
     try:
-        recipe, wish = _read(target), backends.take_device_wish()
+        recipe, wish = _recipe_or_contradiction(target), backends.take_device_wish()
     except (TargetError, SpecError):
         if (wish := backends.take_device_wish()) is not Wish.REFUSED:
             raise
     if wish is Wish.REFUSED:
         imported_from.cache_clear()
-        recipe, wish = _read(target), backends.take_device_wish()
+        recipe, wish = _recipe_or_contradiction(target), backends.take_device_wish()
     if wish is Wish.NONE:
         return recipe
     said = (*recipe.recognized.conventions, ON_THE_HOST)
     return replace(recipe, recognized=replace(recipe.recognized, conventions=said))
 
 
-def _read(target: Target) -> Recipe:
-    """Made, and what its declaration says that calls contradict is named where it is not."""
+def _recipe_or_contradiction(target: Target) -> Recipe:
+    """The recipe; if building fails, the error names declarations that calls contradict."""
     try:
         return _build_recipe(target)
     except (TargetError, SpecError) as error:
@@ -224,8 +222,8 @@ def _read(target: Target) -> Recipe:
 
 
 def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> Recipe:
-    """The object is built once, in float64; where a call of it fails in that, once more in float32. A part is
-    first tried with the events that the whole gives it. ``undeclared``: of its declaration is left out.
+    """Build the object once in float64, and again in float32 if a call fails. A part is first tried with
+    the events that the whole passes to it. ``undeclared``: declared names to ignore.
     """
     source, given = source_of(target), event_option(dict(target.options))
     source = replace(source, undeclared=undeclared)
@@ -237,7 +235,7 @@ def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> R
             recognition = recognize(instance, event)
             declared = declare(instance, recognition)
             if within is not None and event is within:
-                # A layer of the last axes may be given more of them by the whole.
+                # A layer on the last axes may get further axes from the whole.
                 guessed = tuple(within[axis:] for axis in range(1, len(within)))
                 declared = replace(declared, facts=replace(declared.facts, guessed=guessed))
             probed = probe(instance, recognition, declared)
@@ -262,7 +260,7 @@ def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> R
 
 
 def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
-    """An instance of a norm that has activations behind it without these, and what is said of that; any other as it is."""
+    """An instance of a norm without the activations after it, with a remark; any other unchanged."""
     source, backend = instance.source, instance.backend
     if source.statement is not None or backend.name != "torch":
         return instance, ()
@@ -276,7 +274,7 @@ def _before_activations(instance: Instance) -> tuple[Instance, tuple[str, ...]]:
 
 
 def _part_event_shape(target: Target) -> Shape | None:
-    """The event shape of a part, as the whole that is called gives it; None of one that is not called."""
+    """The event shape that the whole passes to a part; None if the part is not called."""
     part = target.option(registry.PART)
     assert part is not None
     try:
@@ -293,11 +291,10 @@ def _part_event_shape(target: Target) -> Shape | None:
 
 
 def recipe_like(target: Target, like: Target) -> Recipe:
-    """The recipe of a construction that another target is, too, with other options: what calls of
-    that one showed is not asked again, nor what they cost, since calls with several hundred features
-    may take seconds.
+    """The recipe of the same construction as ``like`` with other options, reusing its measured calls and
+    cost: calls with hundreds of features may take seconds.
     """
-    if like.adapter == USER:  # whose conventions are known by calls alone
+    if like.adapter == USER:  # conventions of user code are found by calls only
         return recipe_of(target)
     return _recipe_like(target, like)
 
@@ -321,7 +318,7 @@ def _recipe_like(target: Target, like: Target) -> Recipe:
 def recognized_as(
     target: Target, recognition: Recognition, declared: Declared, probed: Probed
 ) -> Recognized:
-    """What a target was taken for: what each stage found, put together."""
+    """What a target was recognized as: the results of all stages."""
     given = declared.weights
     weights = () if given is None else (f"with {given.words}",)
     return Recognized(
@@ -336,15 +333,15 @@ def recognized_as(
 
 
 def event_source(target: Target, declared: Declared) -> str:
-    """Who told the event shape of a target; empty where it tells it itself."""
+    """The source of the event shape; empty if the target states it itself."""
     if "event" in dict(target.options):
         return "as given" if target.adapter in (USER, OBJECT) else ""
-    told = declared.facts.event_shape and not declared.facts.guessed
-    return "" if told else "inferred; ?event= sets another"
+    stated = declared.facts.event_shape and not declared.facts.guessed
+    return "" if stated else "inferred; ?event= sets another"
 
 
 def dtypes(target: Target) -> tuple[str, ...]:
-    """The dtypes to try a target in. Raises `SpecError` where the option names none."""
+    """The dtypes to try. Raises `SpecError` if the option names none."""
     wanted = target.option("dtype")
     if wanted is not None and wanted not in DTYPES:
         raise SpecError(f"{target}: dtype was given as {wanted!r}; expected float64 or float32")

@@ -1,4 +1,4 @@
-"""Third stage: what kind of object it is, which calls it offers, and what its attributes tell."""
+"""Third stage: the kind of an object, its calls, and what its attributes state."""
 
 from __future__ import annotations
 
@@ -27,18 +27,17 @@ from flowref.loading.options import event_option
 from flowref.loading.ownership import libraries
 from flowref.model import USER, Adapter, Dialect, Facts, Shape, Target, TargetError
 
-# Methods that a refusal names, at most, and what is said of those that may be meant for training alone.
+# Methods that a refusal lists at most, and the remark on those that may be for training only.
 SHOWN = 4
 CONSTANT = ", constants and all,"
 
 
 @dataclass(frozen=True)
 class Recognition:
-    """What an object was taken for.
+    """What an object was recognized as.
 
-    ``adapter``: whose rules apply; ``why``: which class, attributes and methods decided, a sentence
-    each, for the reader; ``conventions``, ``hints`` and ``conflicts`` (of an object with its
-    factory): as `Recognized` has them.
+    ``adapter``: whose rules apply; ``why``: the class, attributes and methods that decided, a sentence
+    each; ``conventions``, ``hints`` and ``conflicts`` (between object and factory): as in `Recognized`.
     """
 
     adapter: Adapter
@@ -51,9 +50,9 @@ class Recognition:
 
 
 def recognize(instance: Instance, event: Shape | None) -> Recognition:
-    """What an instance is taken for; ``event``: the event shape, where the user states it.
+    """Recognize an instance; ``event``: the stated event shape, or None.
 
-    Raises `TargetError` in one sentence where it is nothing that can be audited.
+    Raises `TargetError` in one sentence if nothing about it can be audited.
     """
     target, statement = instance.source.target, instance.source.statement
     if statement is not None:
@@ -71,7 +70,7 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         if called := {name: text for name, text in declared.items() if name in ROLES}:
             home = home_of(obj, instance.source.factory)
         adapter, dialect = adapter_of(obj, target, factory, instance.backend.name, options, home)
-        if adapter.package:  # which knows its calls
+        if adapter.package:  # the library adapter knows its calls
             for name, text in called.items():
                 if text.isidentifier() and text != NOTHING:
                     demand(obj, name, text)
@@ -79,8 +78,8 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
         own = adapter.describe(obj, event or (said.event_shape if said else None) or None)
         facts = overlaid(own, said)
         read = (*declared_words(declared), *recognition_reasons(obj, adapter, dialect, facts))
-        told = conflicts(own, said, obj, instance.source.factory)
-        return Recognition(adapter, dialect, facts, read, conflicts=tuple(told))
+        differing = conflicts(own, said, obj, instance.source.factory)
+        return Recognition(adapter, dialect, facts, read, conflicts=tuple(differing))
 
 
 def adapter_of(
@@ -91,10 +90,11 @@ def adapter_of(
     options: Mapping[str, str] | None = None,
     home: str | None = None,
 ) -> tuple[Adapter, Dialect]:
-    """The adapter and dialect of a live object: that of the library its class comes from, else that
-    of code in its framework, else the protocol of user code, as far as its conventions show. ``options``: what is said of
-    it; ``home``: the package that declares its calls, None where nobody does: a declaration comes before what is known of
-    another package.
+    """The adapter and calling convention of a live object: of the library of its class, else of user code
+    in its framework, else by the protocol of user code.
+
+    ``options``: those of its spec; ``home``: the package whose class declares its calls, or None;
+    declarations precede what is known of other packages.
     """
     user, options = registry.adapters()[USER], options or {}
     for adapter in libraries(obj):
@@ -111,9 +111,9 @@ def adapter_of(
         heard, said = adapter.recognized, choices(obj, factory, options)
         if (dialect := heard(obj, said) if heard else adapter.recognizes(obj)) is not None:
             return adapter, dialect
-    spoken = None if own else dialect_of(obj, chosen_of(obj, factory, options))
-    if spoken is not None:
-        return user, spoken
+    dialect_found = None if own else dialect_of(obj, chosen_of(obj, factory, options))
+    if dialect_found is not None:
+        return user, dialect_found
     raise TargetError(
         f"{target} gives a {type(obj).__name__}, which is no bijection (forward and inverse), no "
         "density (log_prob and sample) and no transform, flow or distribution of a supported "
@@ -122,8 +122,8 @@ def adapter_of(
 
 
 def _of_library(adapter: Adapter, obj: Any) -> Dialect | None:
-    """How a library's adapter takes an object, if it knows this version of the library: objects of
-    others are heard like code of users.
+    """The convention by a library's adapter; None if it does not know this version of the library, and the
+    object is read like user code.
     """
     try:
         return adapter.recognizes(obj)
@@ -132,8 +132,8 @@ def _of_library(adapter: Adapter, obj: Any) -> Dialect | None:
 
 
 def _hint(obj: Any) -> str:
-    """The methods that may be a map and its way back, and that which may be a log-density, with the options
-    that take them: who names one of them alone has the other unread.
+    """The options for methods that may be a map, its inverse and a log-density: naming one alone would
+    leave the others unread.
     """
     forward, name = _first_own_method(obj, FORWARDS), _first_own_method(obj, (*DENSE, *NEGATIVE))
     meant = f"minus its log-density{CONSTANT}" if name in NEGATIVE else "its log-density"
@@ -157,7 +157,7 @@ def _hint(obj: Any) -> str:
 
 
 def minus_hint(obj: Any) -> str:
-    """What to say of a method that is minus a log-density, perhaps with a context, where what is a map was looked for."""
+    """The remark on a method that may be minus a log-density, for an object in which a map was searched."""
     name = next(
         (one for one in NEGATIVE if defines_method(obj, one) and len(required(obj, one)) <= 2), ""
     )
@@ -165,24 +165,24 @@ def minus_hint(obj: Any) -> str:
 
 
 def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
-    """What is said of an object whose log-density was named, beside a map that nobody named; and of a map beside minus
-    its log-density.
+    """The remark on a map next to a declared log-density that no option names, and on a map next to a
+    negative log-density.
     """
     minus = _first_own_method(obj, NEGATIVE)
     if dialect.log_prob is None and minus:
         meant = f"minus its log-density{CONSTANT}"
         sign = "&" if options else "?"
-        return f"{minus}() was not looked at: if it is {meant} add {sign}log_prob={minus}"
+        return f"{minus}() was not tested: if it is {meant} add {sign}log_prob={minus}"
     name = _first_own_method(obj, FORWARDS)
     if "log_prob" not in options or dialect.forward is not None or not name:
         return ""
     back = _first_own_method(obj, (*METHODS, *LIKELY))
     way = f"&inverse={back}" if back else ""
-    return f"{name}() was not looked at: if that is its map, add &forward={name}{way}"
+    return f"{name}() was not tested: if that is its map, add &forward={name}{way}"
 
 
 def taking_points(obj: Any) -> list[str]:
-    """The public methods of an object's own that take one argument, as they stand in its class."""
+    """The public methods of an object's class that take one argument, in the order of its text."""
     found = [
         name
         for base in type(obj).__mro__
@@ -196,7 +196,7 @@ def taking_points(obj: Any) -> list[str]:
 
 
 def _first_own_method(obj: Any, names: tuple[str, ...], optional: bool = False) -> str:
-    """The first of these names that is a method of the object's own, of one argument."""
+    """The first of ``names`` that is a method of the object's own class with one argument; else empty."""
     return next(
         (
             name
@@ -210,7 +210,7 @@ def _first_own_method(obj: Any, names: tuple[str, ...], optional: bool = False) 
 def recognition_reasons(
     obj: Any, adapter: Adapter, dialect: Dialect, facts: Facts
 ) -> tuple[str, ...]:
-    """Why an object was taken for what it is, a sentence each."""
+    """Why an object was recognized as it is, a sentence each."""
     kind = type(obj)
     if adapter.package:
         base = next(

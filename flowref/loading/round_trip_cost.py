@@ -1,4 +1,4 @@
-"""What a round trip takes."""
+"""Cost of forward and inverse, and signs that either is iterative."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from flowref.model import (
     draw_points,
 )
 
-# Beyond so many coordinates an inverse that solves them one by one is not called for the sake of
-# counting.
+# Number of entries above which an inverse, which may solve entry by entry, is not called just to
+# count.
 LARGE = 64
-# An inverse that reads its parameters so much more often than forward does may stop by a rule.
+# Ratio of parameter reads, inverse to forward, from which on the inverse may be an iteration.
 SOME = 2
-# Points of which it is asked, as shares of ordinary ones.
+# Scales of the points at which reads are counted.
 SCALES = (1.0, 1e-3)
 # Shares of time at which a process is asked, and how many entries its points have.
 TRIED, ENTRIES = np.array([0.3, 0.6]), 4
 
 
 class Trip(NamedTuple):
-    """What ordinary calls took: operations there and back, and how often a parameter was read."""
+    """Counts of ordinary calls: operations of forward and inverse, and how often each reads a parameter."""
 
     there: int
     back: int
     read_there: int
     read_back: int
-    # Readings on the way back from single points, where these were asked for.
+    # Parameter reads of the inverse at single points, if counted.
     single: tuple[int, ...] = ()
-    # The most rows of a product of matrices on the way there, for each point.
+    # Maximal rows of a matrix product in forward, per point.
     rows: int = 1
-    # Which calls these were.
+    # The calls that were counted.
     called: tuple[str, ...] = ()
     uncalled: str = ""
-    # Operations of which nothing says whether they round.
+    # Operations for which it is unknown whether they round.
     unknown: tuple[str, ...] = ()
-    # Whether what was called rounds to whole numbers.
+    # Whether a call rounds to integers.
     rounds: bool = False
 
     @property
     def conventions(self) -> tuple[str, ...]:
-        """What is assumed of operations that nobody knows."""
+        """The assumption on operations that are unknown to flowref."""
         if not self.unknown:
             return ()
-        return (f"unknown to flowref, and taken to round: {', '.join(self.unknown)}",)
+        return (f"unknown to flowref, and assumed to round: {', '.join(self.unknown)}",)
 
     @property
     def words(self) -> str:
-        """How many operations which calls took."""
+        """The number of operations, in words."""
         there = f"{self.called[0]} takes {self.there} operations"
         if len(self.called) > 1:
             return f"a round trip takes {self.operations} operations"
@@ -71,7 +71,7 @@ class Trip(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """A subject as laws will have it, what a round trip of it took, and what makes one of other facts."""
+    """A subject as laws get it, its measured round trip, and a maker of subjects with other facts."""
 
     subject: Subject
     trip: Trip
@@ -79,7 +79,7 @@ class Rehearsal(NamedTuple):
 
 
 def round_trip(subject: Subject, backend: Backend) -> Trip:
-    """Ordinary calls, to see that there is something to audit."""
+    """Count the operations of forward (or the first other ability) and inverse at three points."""
     rng = np.random.default_rng(1)
     x = draw_points(subject.domain, (3, *subject.event_shape), rng)
     context = (
@@ -110,7 +110,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         if y is not None and subject.inverse is not None:
             if math.prod(y.shape[1:]) <= LARGE:
                 called = ("forward", "inverse")
-                with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+                with contextlib.suppress(Exception):  # exceptions are reported by laws
                     subject.inverse(y + 0.0, context)
             else:
                 uncalled = f"inverse, of more than {LARGE} entries,"
@@ -129,10 +129,10 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
 
 
 def _readings(subject: Subject, backend: Backend, y: Array, context: Array | None) -> Iterator[int]:
-    """How often the inverse reads a parameter, from one point after the other, near 0 and at it."""
+    """Parameter reads of the inverse at single points, at each scale of `SCALES`."""
     for row, scale in itertools.product(range(len(y)), SCALES):
         given = None if context is None else context[row : row + 1]
-        with contextlib.suppress(Exception):  # what an inverse does is the laws' affair
+        with contextlib.suppress(Exception):  # exceptions are reported by laws
             with backend.count_operations() as back:
                 subject.inverse(scale * y[row : row + 1], given)  # type: ignore[misc]  # it was called
             yield back.readings

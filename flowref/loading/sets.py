@@ -1,4 +1,4 @@
-"""Maps of sets, of which each row is a member."""
+"""Maps of sets, whose members are rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import SETS, normalized_name
 from flowref.loading.draft import Draft, Finding
 
-# Rows of a set, those that are looked at by themselves, and what rounding may change.
+# Rows of a set, rows called alone, and the tolerance for rounding.
 ROWS, FEW, SAME = 7, 4, 1e-4
 
 
 def members(draft: Draft) -> Finding | None:
-    """What is known of a map of sets: it can be given to which set each row belongs, by default to one; in eval mode
-    what a row maps to depends on the others, and not on their order. That alone would say as much of a batch norm
-    whose eval mode is broken.
+    """The finding for a map of sets: it has an argument that assigns rows to sets (one set by default), and
+    in eval mode the image of a row depends on the others but not on their order. The dependence alone would
+    also be seen in a batch norm with a broken eval mode.
     """
     name = next(
         (one.name for one in signatures.method_parameters(draft.instance.obj, "forward")
@@ -31,7 +31,7 @@ def members(draft: Draft) -> Finding | None:
         whole, other, few = (
             draft.array(draft.ask(forward, points)[0]) for points in (x, x[order], x[:FEW])
         )
-    except Exception:  # what cannot be called is spoken of elsewhere
+    except Exception:  # reported elsewhere
         return None
     size = SAME * float(np.abs(whole).max())
     if not np.abs(other - whole[order]).max() <= size < np.abs(few - whole[:FEW]).max():

@@ -1,6 +1,4 @@
-"""Which shapes a user's object takes: of a context that calls ask for, of padding, and of an event, as calls of a copy
-show them.
-"""
+"""Shapes of a user's object, found by calling a copy: its context, padding mask and event."""
 
 from __future__ import annotations
 
@@ -32,18 +30,19 @@ from flowref.model import (
     TargetError,
 )
 
-# So many samples tell whether they lie on a simplex, and by how much their sums may be off.
+# Samples for detecting a simplex, and the tolerance of their sums.
 DRAWN, OFF = 7, 1e-5
 
 
 def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
-    """What is asked of an object once the shapes are known that it takes. Raises `TargetError` or `SpecError` in one
-    sentence where calls do not show them.
+    """The inquiry of an object once its shapes are known.
+
+    Raises `TargetError` or `SpecError` in one sentence if calls do not determine them.
     """
     from flowref.adapters.common.normalizers import statistics_layers
     from flowref.adapters.user import contexts
 
-    inquiry = _begun(instance, dialect, facts)
+    inquiry = _declared_inquiry(instance, dialect, facts)
     options = instance.source.options
     dtype = inquiry.tensor(np.zeros(1)).dtype
     statistics_layers.refuse(inquiry.obj, dialect, str(instance.source.target), dtype)
@@ -55,7 +54,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
         inquiry = given(inquiry, inquiry.chosen["padded"], (PADDING,))
     elif facts.context_shape is None or argument_kind(wanted) == "mask":
         if options.get("context") == GIVEN_LABELS:
-            inquiry = _labelled(inquiry, wanted or contexts.optional(inquiry))
+            inquiry = _with_labels(inquiry, wanted or contexts.optional(inquiry))
         elif wanted:
             inquiry = given(inquiry, wanted)
     if takes_context_first(inquiry.dialect.log_prob):
@@ -70,13 +69,12 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     return inquiry
 
 
-def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
-    """What is asked before any call, as it was declared."""
+def _declared_inquiry(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     obj = instance.resting()
     asked = obj, dialect, instance.backend, instance.dtype, facts, instance.chosen(obj)
     inquiry = Inquiry(*asked)
     if facts.codomain is not None and facts.codomain.kind == "simplex":
-        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        # A surface is tested in coordinates, one fewer, whose range has no name.
         inquiry, facts = inquiry.knowing(**{DECLARED: "yes"}), replace(facts, codomain=None)
     if facts.domain.kind == "simplex" and dialect.log_prob is None and facts.normalizer is None:
         inquiry = inquiry.knowing(**{FROM: "yes"})
@@ -85,30 +83,30 @@ def _begun(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     return replace(inquiry, facts=facts)
 
 
-def _labelled(inquiry: Inquiry, name: str) -> Inquiry:
-    """With labels, which were declared, and may be None by default."""
+def _with_labels(inquiry: Inquiry, name: str) -> Inquiry:
+    """The inquiry with declared labels, which may be None by default."""
     with contextlib.suppress(TargetError):
         return given(inquiry, name, (LABELLED,))
-    raise SpecError("context was given as labels, and no call takes whole numbers, one a point")
+    raise SpecError("context was given as labels, and no call takes integers, one per point")
 
 
 def _on_a_simplex(inquiry: Inquiry) -> Facts | None:
-    """Facts with the shape of samples, and their set, where nothing was declared and all of them are positive and sum
-    to one; None of all else.
+    """Facts with the shape and set of samples, if nothing is declared and all samples are positive and sum
+    to one; else None.
     """
     dialect, facts = inquiry.dialect, inquiry.facts
-    told = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
-    if told or dialect.sample is None or dialect.forward is not None:
+    stated = facts.event_shape or facts.domain.kind != "real" or facts.context_shape is not None
+    if stated or dialect.sample is None or dialect.forward is not None:
         return None
     for count in (DRAWN, (DRAWN,)):
         try:
             drawn = np.asarray(inquiry.backend.array(dialect.sample(inquiry.obj, count, None)))
-        except Exception:  # it asks for something else
+        except Exception:  # sampling needs other arguments
             continue
         if _lies_on_a_simplex(drawn):
             domain = Support.parse("simplex")
             return replace(facts, event_shape=drawn.shape[1:], domain=domain, declared=True)
-        if len(drawn) == DRAWN:  # so many were asked for, and came
+        if len(drawn) == DRAWN:  # the first axis is that of the samples
             return None
     return None
 
@@ -120,7 +118,7 @@ def _lies_on_a_simplex(drawn: Array) -> bool:
 
 
 def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | None) -> Inquiry:
-    """With the first event shape that every call takes, and those that they take as well."""
+    """The inquiry with the first event shape that every call accepts, and further accepted ones."""
     from flowref.adapters.common.normalizers import recognition
 
     normalizes, shape = inquiry.facts.normalizer is not None, None
@@ -130,14 +128,12 @@ def _with_event(inquiry: Inquiry, instance: Instance, dtype: Any, kind: str | No
     if not normalizes and inquiry.facts.context_shape is None:
         inquiry = inquiry.having(guessed=alternatives(replace(inquiry, obj=instance.resting())))
     event = inquiry.facts.event_shape
-    why = f"every call takes batches of events of shape {event}, the first that does"
+    why = f"event shape {event}: the first that all calls accept"
     return replace(inquiry, why=(*inquiry.why, why))
 
 
 def _inferred(inquiry: Inquiry, instance: Instance) -> Shape:
-    """The event shape that calls in eval mode show, or in train mode where those in eval mode are
-    refused.
-    """
+    """The event shape found in eval mode, or in train mode if eval mode raises."""
     try:
         return infer_shape(inquiry)
     except Ambiguous:

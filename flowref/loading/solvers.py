@@ -1,4 +1,4 @@
-"""Whether a map is a solver: its log-det is integrated, or its inverse found, step by step."""
+"""Detect solvers: a log-det that is integrated, or an inverse that is iterated."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from flowref.adapters.user.solvers import FOUND, SOLVED, integrates
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Subject, draw_points
 
-# What reads its parameters so often in one call may be a solver; it is one if so many times the steps of
-# a knob take so many times the operations, and move what comes out by no more than this.
+# Parameter reads per call from which on a map may be a solver; it is one if a step count, increased
+# by the second factor, increases operations by the third and moves the result by at most the last.
 SEVERAL, FINER, MORE, NEARLY = 5, 4, 1.2, 0.1
-# An inverse that takes so many times the operations of forward, and reads no parameters more often, iterates.
+# Ratio of operations, inverse to forward, from which on an inverse with as few parameter reads
+# iterates.
 ITERATED = 8
 
 
 def accuracy(draft: Draft) -> Finding | None:
-    """The accuracy that a solver is held to where it promises none.
+    """The accuracy for a solver that promises none; None if the map is no solver.
 
-    A map that goes through its coordinates one by one reads each parameter, and runs each operation,
-    as often as there are coordinates; an iteration does so many times more, or another number of
-    times for another point. An adaptive solver may take fewer steps than there are coordinates: then
-    a knob tells (see `_refinable`), or a library that it calls.
+    An autoregressive map reads each parameter as often as there are coordinates; an iteration reads more
+    often, or varies with the point. An adaptive solver may take fewer steps than coordinates: then a step
+    count that can be refined shows it (see `_has_refinable_steps`), or a solver library that it calls.
     """
     assert draft.rehearsal is not None
     trip, entries = draft.rehearsal.trip, math.prod(draft.facts.event_shape)
     times = 2 * entries + 8
     solves = trip.read_there > times
-    # A quadrature evaluates its integrand at all nodes at once, more than there are coordinates.
+    # A quadrature evaluates all nodes in one batch, more of them than coordinates.
     several = trip.read_there >= SEVERAL or trip.rows > max(SEVERAL, entries)
     if not solves and several and not draft.facts.cost.heavy:
-        with contextlib.suppress(Exception):  # then nothing is known of it
+        with contextlib.suppress(Exception):  # then no knob is known
             promises = {**draft.facts.promises, "assumed-accuracy": True}
             turned = partial(draft.rehearsal.present, replace(draft.facts, promises=promises))
-            solves = integrates(draft.instance.obj) or _refinable(turned(), draft)
-    # What reads them more often for one point than for another goes on until a rule is met; once more
-    # may be a branch.
+            solves = integrates(draft.instance.obj) or _has_refinable_steps(turned(), draft)
+    # Reads that vary with the point come from a stopping rule; a difference of one may be a branch.
     stops = bool(trip.single) and max(trip.single) - min(trip.single) > 1
-    # An iteration for each entry by itself reads no parameters.
+    # An elementwise iteration reads no parameters.
     alone = trip.read_back <= 2 * trip.read_there and trip.back > ITERATED * max(1, trip.there)
     searches = (
         stops
@@ -50,26 +49,24 @@ def accuracy(draft: Draft) -> Finding | None:
         or trip.back > times * max(1, trip.there)
         or (trip.read_back > times * max(1, trip.read_there))
     )
-    told = draft.facts.promises
+    promised = draft.facts.promises
     assumed: dict[str, float] = {}
     words = []
-    if solves and "log-det-tolerance" not in told:
+    if solves and "log-det-tolerance" not in promised:
         assumed |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
         step = "its log-det is integrated step by step,"
         if trip.read_there < SEVERAL:
             step = "it integrates at many nodes at once, and its log-det is"
         words.append(f"{step} held to {SOLVED:g}")
-    if (solves or searches) and "inverse-tolerance" not in told:
+    if (solves or searches) and "inverse-tolerance" not in promised:
         assumed["inverse-tolerance"] = FOUND
         if trip.uncalled or "inverse" in trip.called:
             words.append(f"its inverse iterates, held to {FOUND:g}")
     return Finding(tuple(words), promises=assumed) if assumed else None
 
 
-def _refinable(subject: Subject, draft: Draft) -> bool:
-    """Whether a map has a knob that lets it take more steps, and comes out nearly the same with these.
-    ``subject`` is one that can be ``refined``.
-    """
+def _has_refinable_steps(subject: Subject, draft: Draft) -> bool:
+    """Whether more steps are possible and barely change the result. ``subject`` must be refinable."""
     assert draft.rehearsal is not None
     trip, backend = draft.rehearsal.trip, draft.instance.backend
     finer = None if subject.refined is None else subject.refined(FINER)
@@ -84,6 +81,6 @@ def _refinable(subject: Subject, draft: Draft) -> bool:
     same = here.shape == there.shape and bool(np.isfinite(there).all())
     near = same and np.abs(there - here).max() <= NEARLY * (1 + np.abs(here).max())
     longer = counted.operations > MORE * trip.there or counted.rows > MORE * trip.rows * len(x)
-    # A series may be long enough for such weights; but more probes of an estimate are more rows, too.
+    # A series may be long enough for small weights; more probes of an estimate mean more rows.
     differs = trip.read_there >= SEVERAL or bool((there != here).any())
     return bool(near and longer and differs)

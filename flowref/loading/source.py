@@ -1,4 +1,4 @@
-"""First stage: from a target to how it is built."""
+"""First stage: from a target to its builder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from flowref.registry.definitions import is_file
 
 @dataclass(frozen=True)
 class Statement:
-    """What an adapter states with a construction of its library."""
+    """What an adapter states of a construction of its library."""
 
     adapter: Adapter
     dialect: Dialect
@@ -47,12 +47,10 @@ class Statement:
 class Source:
     """How a target is built.
 
-    ``build()``: a new object at each call. ``statement``: of a construction; None for objects that
-    users make. ``instance``: whether what ``build`` gives are copies of one object. ``factory``:
-    the function that a user's object comes from, whose attributes speak for it. ``weights``: those
-    that ``build`` gives every object, as they were trained. ``declared``: what the object declares in
-    `__flow__`, once it is built, as options, but for those ``undeclared``. ``fitted``: what ``build`` fits an estimator
-    to, in words.
+    ``build()``: returns a new object. ``statement``: of a library's construction, None for user objects.
+    ``instance``: whether ``build`` copies one object. ``factory``: the function that makes a user's object,
+    whose attributes describe it. ``weights``: trained weights that ``build`` loads. ``declared``: options
+    from `__flow__`, except those in ``undeclared``. ``fitted``: the data to which ``build`` fits, in words.
     """
 
     target: Target
@@ -67,14 +65,14 @@ class Source:
 
     @property
     def options(self) -> dict[str, str]:
-        """What is said of the object, by the names of options: by its spec, else by its declaration; promises add up."""
+        """Options of the spec over those of the declaration; promises are joined."""
         given = dict(self.target.options)
         promises = [one["promises"] for one in (self.declared, given) if "promises" in one]
         return {**self.declared, **given} | ({"promises": ",".join(promises)} if promises else {})
 
     @property
     def _call(self) -> tuple[Any, dict[str, Any]]:
-        """The factory or class of a user's, and the keywords that it is called with."""
+        """The user's factory or class, and its keywords."""
         made = self.build
         while isinstance(made, functools.partial) and made.func in (
             build_with_weights,
@@ -89,11 +87,11 @@ class Source:
 
     @property
     def of_part(self) -> bool:
-        """Whether a part of what a user's factory builds is meant."""
+        """Whether the target is a part of what a user's factory builds."""
         return isinstance(self.build, functools.partial) and self.build.func is part_of
 
     def way(self) -> str:
-        """The Python that leads from what a user's factory builds to the part that is meant; empty of the whole."""
+        """The Python expression from the built object to the audited part; empty for the whole."""
         if isinstance(self.build, functools.partial) and self.of_part:
             return place_of_part(self.build.args[0](), self.build.args[1])[0]
         return ""
@@ -104,7 +102,7 @@ class Source:
         return parameters_of(self._call[0]) if own else {}
 
     def wanted(self) -> dict[str, str]:
-        """Those that have no default, and that no option gives, with their annotations as text."""
+        """Required parameters that no option gives, with their annotations as text."""
         given = self._call[1]
         return {
             name: inspect.formatannotation(one.annotation).strip("'")
@@ -117,7 +115,7 @@ class Source:
         }
 
     def unknown(self) -> list[str]:
-        """The keywords that it is called with and does not take."""
+        """Keywords that the factory or class does not accept."""
         takes = self.takes()
         if any(one.kind is one.VAR_KEYWORD for one in takes.values()) or not _signature(
             self._call[0]
@@ -127,7 +125,7 @@ class Source:
 
 
 def source_of(target: Target) -> Source:
-    """How a target is built. Raises `TargetError` or `SpecError` in one sentence."""
+    """The source of a target. Raises `TargetError` or `SpecError` in one sentence."""
     if target.adapter == OBJECT:
         if target not in LIVE:
             raise TargetError(
@@ -164,7 +162,7 @@ def _construction(target: Target) -> Source:
 
 
 def _context_of(target: Target, build: Callable[..., Any]) -> dict[str, Any]:
-    """The size of contexts, which states their shape, for a builder that takes it as well."""
+    """The context size, which implies its shape, for a builder with such a parameter."""
     text = target.option("context")
     if text is None or not text.isdigit() or "context" not in inspect.signature(build).parameters:
         return {}
@@ -184,16 +182,16 @@ def _refuse_unknown(target: Target, options: dict[str, Any], build: Callable[...
 
 
 def _user_code(target: Target) -> Source:
-    """A factory or a class is called, an instance is copied."""
+    """The source of a user's target: factories and classes are called, instances are copied."""
     value = target_value(target)
     other = target.option("inverse") or ""
     place = other.rpartition(":")[0]
     if is_file(place) or "." in place:
         return _with_inverse(target.without("inverse"), other)
     made = isinstance(value, type)
-    # Where they are names, a factory says what the methods of its object are called.
-    spoken = (getattr(value, name, None) for name in ("forward", "log_prob"))
-    if not made and any(one is not None and not isinstance(one, str) for one in spoken):
+    # A tuple of names: a factory names the methods of its object.
+    methods = (getattr(value, name, None) for name in ("forward", "log_prob"))
+    if not made and any(one is not None and not isinstance(one, str) for one in methods):
         return _copies(target, value)
     if not callable(value):
         name = target.component.rpartition(":")[2]
@@ -213,19 +211,18 @@ def _user_code(target: Target) -> Source:
 
 
 def _with_inverse(target: Target, other: str) -> Source:
-    """The source of a map whose inverse is another object, which a spec of its own names."""
+    """The source of a map whose inverse is another object with a spec of its own."""
     there, back = _user_code(target), _user_code(registry.parse_target(other))
     return replace(there, build=functools.partial(_both, there.build, back.build))
 
 
 def _both(there: Callable[[], Any], back: Callable[[], Any]) -> tuple[Any, Any]:
-    """A map and its inverse."""
     return there(), back()
 
 
 def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> Any:
-    """What a factory makes; what has a method of its own to fit it, and nothing that gradients train, is fitted
-    to a drawn sample.
+    """What a factory makes; an object with its own fit and no trainable parameters is fitted to a drawn
+    sample.
     """
     obj = factory(**options)
     if not fits_itself(obj):
@@ -237,7 +234,7 @@ def built(factory: Callable[..., Any], event: str | None, /, **options: Any) -> 
 
 
 def fits_itself(obj: Any) -> bool:
-    """Whether an object has a log-density, and a method of its own to fit it to points."""
+    """Whether an object has a log-density and its own method to fit it to points."""
     if not (signatures.defines_method(obj, "fit") and signatures.defines_method(obj, "log_prob")):
         return False
     trained = any(one.requires_grad for one in getattr(obj, "parameters", list)())
@@ -245,17 +242,16 @@ def fits_itself(obj: Any) -> bool:
 
 
 def _fitted(obj: Any, sample: Any) -> Any:
-    """An object fitted to a sample; as it was where that is refused."""
+    """The object fitted to a sample; unchanged if that raises."""
     other = framework(obj).duplicate(obj)
     try:
         other.fit(sample)
-    except Exception:  # it is audited as it comes
+    except Exception:  # audited unfitted
         return obj
     return other
 
 
 def _signature(factory: Any) -> inspect.Signature | None:
-    """The signature of a factory or a class; None where it does not tell."""
     try:
         return inspect.signature(factory)
     except (TypeError, ValueError):
@@ -263,14 +259,14 @@ def _signature(factory: Any) -> inspect.Signature | None:
 
 
 def parameters_of(factory: Any) -> dict[str, inspect.Parameter]:
-    """The parameters of a factory or a class; none where it does not tell."""
+    """The parameters of a factory or class; empty if it has no signature."""
     signature = _signature(factory)
     return {} if signature is None else dict(signature.parameters)
 
 
 def is_map(value: Any, target: Target) -> bool:
-    """Whether a function is no factory but a map itself: it wants one argument that no option
-    gives, and has a parameter that turns it around.
+    """Whether a function is a map rather than a factory: it has one required argument that no option gives,
+    and a parameter that reverses it.
     """
     if not inspect.isfunction(value):
         return False
@@ -284,9 +280,7 @@ def is_map(value: Any, target: Target) -> bool:
     turned = bool(signatures.flag(value, "")) or bool(signatures.mode_parameter(value, "")[1])
     chosen = any(target.option(name) for name in ("inverse", "running"))
     stated = getattr(value, FLOW, None)
-    chosen |= (
-        isinstance(stated, Mapping) and "forward" not in stated
-    )  # which a factory says of its object
+    chosen |= isinstance(stated, Mapping) and "forward" not in stated
     return len(wanted) == 1 and (turned or chosen)
 
 

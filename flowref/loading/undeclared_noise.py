@@ -1,4 +1,4 @@
-"""Layers that draw and do not say so: calls under several random states show it."""
+"""Stochastic layers that are not declared, found by calls under several random states."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from flowref.adapters.user.solvers import integrates, steps_differ
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Dialect, Kernel, TargetError
 
-# What noise is called by those who draw it.
+# Names of noise arguments.
 NOISE = frozenset({"eps", "epsilon", "epsilons", "noise"})
-# So many things a map returns at most: its value, its log-det, and another term of its log-density.
+# Maximal number of values that a map returns: its value, its log-det, and one more log-density
+# term.
 MOST = 3
-# What may be off, beside the largest number, where a draw is undone.
+# Relative tolerance of an inverse that undoes a draw.
 UNDONE = 1e-5
-# Random states in which contributions are compared with Jacobians, for events of up to so many entries;
-# the step of differences, and what may be off.
+# Random states in which contributions are compared with Jacobians, maximal entries of the events,
+# the step of differences, and the tolerance.
 STATES, ENTRIES, STEP, OFF = 4, 256, 1e-6, 1e-4
 
 
 def encoder(draft: Draft) -> None:
-    """Raises: `TargetError` where a call without a way back draws, and takes noise or returns more than a map does, as
-    encoders do: it is no map.
+    """Raise `TargetError` if a map without inverse is random and takes noise or returns more than a map, as
+    encoders do.
     """
     dialect, taken = draft.dialect, signatures.method_parameters(draft.instance.obj, "forward")
     name = next((one.name for one in taken if normalized_name(one.name) in NOISE), "")
@@ -41,58 +42,56 @@ def encoder(draft: Draft) -> None:
     calls = Drawn(draft, Dialect(push=dialect.forward), context)
     try:
         drawn = not same_results(calls.there(x, 0)[0], calls.there(x, 1)[0])
-    except Exception:  # what cannot be called is spoken of elsewhere
+    except Exception:  # reported elsewhere
         return
     if drawn:
         what = (
-            f"{name} where it is not given"
+            f"{name} unless it is given"
             if name
             else "random numbers, and returns more than a map does"
         )
         raise TargetError(
             f"{draft.instance.source.target}: forward draws {what}: audit a wrapper that returns "
-            "a bound as log_prob(x), or one that takes what is drawn; of a stochastic layer say ?draws=forward"
+            "a bound as log_prob(x), or one that takes the draws; for a stochastic layer say ?draws=forward"
         )
 
 
 def _returns_more(draft: Draft) -> bool:
-    """Whether forward returns more than a value, a log-det and what may be one."""
+    """Whether forward returns more than a value, a log-det and one more term."""
     instance = draft.instance
     way = forward_way(instance.obj, instance.chosen(instance.copy()))
     if way is None or way.form != "plain":
         return False
     try:
         out = draft.ask(way.ask, *draft.points)
-    except Exception:  # what cannot be called is spoken of elsewhere
+    except Exception:  # reported elsewhere
         return False
     return isinstance(out, (tuple, list)) and len(out) > MOST
 
 
 def may_draw(draft: Draft) -> bool:
-    """Whether nobody says that it estimates its log-det, or that it is a bijection."""
+    """Whether neither an estimate nor a bijection is declared."""
     declared = draft.instance.source.options.get("kind") == "bijection"
     return not (declared or draft.facts.certainty.estimate)
 
 
 def layer(draft: Draft) -> Finding | None:
-    """What is known of a map that is a layer which draws; None of all else.
+    """The finding for a map that is a stochastic layer; else None.
 
-    A bijection into which a random number slipped is none: it has to be a layer by what it does. Where
-    both directions draw neither undoes the other, though the random state is the same; where one
-    draws the other undoes it, whatever was drawn. Where sizes differ it is no bijection anyway. A stack of
-    couplings with dropout does not undo itself either; but what it contributes is the log-det of the
-    map that was drawn, and that of a layer is not.
-
-    Raises: `TargetError` where nobody reads all that it drew.
+    A bijection with random noise by mistake is not one. If both directions draw, neither may undo the other
+    in the same random state; if one draws, the other must undo every draw; if sizes differ it is no
+    bijection. A stack of couplings with dropout does not undo itself either, but contributes the log-det of
+    the drawn map, which a stochastic layer does not. Raises `TargetError` if a returned value was not
+    recognized.
     """
     found = None
-    with contextlib.suppress(Exception):  # what cannot be called is spoken of elsewhere
+    with contextlib.suppress(Exception):  # reported elsewhere
         found = _layer(draft)
     if found is not None and draft.spoken.left:
         raise TargetError(
-            f"{draft.instance.source.target}: it draws, and {draft.spoken.left}. What a layer that draws contributes "
-            "counts all that it drew: audit a wrapper that takes and returns what is drawn as entries of a point, or one "
-            "that returns (z, V) alone; of a bijection say ?kind=bijection"
+            f"{draft.instance.source.target}: it is random, and {draft.spoken.left}. The contribution of a stochastic layer "
+            "includes all its draws: audit a wrapper that takes and returns the draws as entries of a point, or one "
+            "that returns (z, V) alone; for a bijection say ?kind=bijection"
         )
     return found
 
@@ -102,7 +101,9 @@ def _layer(draft: Draft) -> Finding | None:
         return None
     (x, context), latent = draft.points, draft.spoken.latent
     other_size = latent is not None and latent[0].numel() != x[0].size
-    dialect = _of_other_size(draft, x, context) if other_size else _of_same_size(draft)
+    dialect = (
+        _other_size_convention(draft, x, context) if other_size else _same_size_convention(draft)
+    )
     if dialect is None:
         return None
     calls = Drawn(draft, dialect, context)
@@ -121,8 +122,8 @@ def _layer(draft: Draft) -> Finding | None:
 
 
 def _steps_differ(draft: Draft) -> bool:
-    """Whether values differ from draw to draw as an adaptive solver has them, whose steps follow an estimate beside
-    them.
+    """Whether values differ between draws only by the steps of an adaptive solver, which follow an
+    estimate.
     """
     forward = draft.dialect.forward
     if forward is None or not integrates(draft.instance.obj):
@@ -134,8 +135,7 @@ def _steps_differ(draft: Draft) -> bool:
     return steps_differ(draft.instance.obj, (one, other), (first, second))
 
 
-def _of_same_size(draft: Draft) -> Dialect | None:
-    """How a layer is called of which forward and inverse are called as those of a map."""
+def _same_size_convention(draft: Draft) -> Dialect | None:
     dialect = draft.dialect
     if dialect.forward is None or dialect.inverse is None:
         return None
@@ -144,8 +144,8 @@ def _of_same_size(draft: Draft) -> Dialect | None:
     return Dialect(push=dialect.forward, pull=dialect.inverse, repair=settles, **density)
 
 
-def _of_other_size(draft: Draft, x: Array, context: Array | None) -> Dialect | None:
-    """How a layer is called of which the latents have another size than the data."""
+def _other_size_convention(draft: Draft, x: Array, context: Array | None) -> Dialect | None:
+    """The calling convention of a layer whose latents have another size; None if it is none."""
     chosen = draft.instance.chosen(draft.instance.copy(), draws="both")
 
     def settled(obj: Any, points: Any, given: Any) -> Dialect | None:
@@ -159,7 +159,9 @@ def _of_other_size(draft: Draft, x: Array, context: Array | None) -> Dialect | N
 
 
 def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
-    """Whether what a map of as many entries draws is what a layer draws."""
+    """Whether the draws of a map between points ``x`` and latents ``z``, ``(n, *event)`` each, are those of
+    a stochastic layer; ``there``, ``back``: whether the directions are random.
+    """
     if there and back:
         return not same_results(calls.back(z, 0), x, UNDONE)
     if there:
@@ -173,8 +175,8 @@ def layered(calls: Drawn, x: Array, z: Array, there: bool, back: bool) -> bool:
 
 
 def is_log_det(calls: Drawn, x: Array) -> bool:
-    """Whether in every random state what is contributed is the log-det of the map that is drawn in it,
-    by differences; also where there are too many entries to see it.
+    """Whether in every random state the contribution at ``x (n, *event)`` is the log-det of the drawn map,
+    by differences; True for events too large to check.
     """
     entries = x[0].size
     if entries > ENTRIES:
@@ -194,9 +196,9 @@ def is_log_det(calls: Drawn, x: Array) -> bool:
 
 
 def same_results(first: Array, second: Array, off: float = 0.0) -> bool:
-    """Whether two results are the same, up to a share of the largest number.
+    """Whether two results of equal shape agree up to ``off`` times the largest number.
 
-    What is no finite number in both is the same: a map of positive numbers gives nan for negative ones, and
+    Entries that are not finite in both agree: a map of positive numbers returns NaN for negative ones, and
     draws nothing.
     """
     if first.shape != second.shape:
@@ -209,17 +211,17 @@ def same_results(first: Array, second: Array, off: float = 0.0) -> bool:
 
 
 class Drawn:
-    """Calls of copies in eval mode, each under a random state."""
+    """Calls of copies in eval mode under given random states."""
 
     def __init__(self, draft: Draft, dialect: Dialect, context: Array | None) -> None:
         self.draft, self.dialect, self.context = draft, dialect, context
 
     def there(self, x: Array, seed: int) -> tuple[Array, Array | None]:
-        """Latents, and what was contributed."""
+        """Latents ``(n, *latent)`` of points ``(n, *event)``, and contributions ``(n,)`` or None."""
         value, contributed, *_ = self.draft.ask(self.dialect.push, x, self.context, seed)
         given = None if contributed is None else self.draft.array(contributed)
         return self.draft.array(value), given
 
     def back(self, z: Array, seed: int) -> Array:
-        """Data."""
+        """Points ``(n, *event)`` of latents ``(n, *latent)``."""
         return self.draft.array(self.draft.ask(self.dialect.pull, z, self.context, seed)[0])

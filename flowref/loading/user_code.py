@@ -1,6 +1,4 @@
-"""User code: what stands under ``module:name`` or ``file.py:name``; every failure becomes one
-sentence.
-"""
+"""User code named ``module:name`` or ``file.py:name``; every failure becomes one sentence."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from flowref.loading.notebooks import fails_at_work, import_definitions, import_
 from flowref.model import FlowrefError, Target, TargetError, nearest, one_line, seed_of
 from flowref.registry.definitions import SUFFIXES, is_file, nearest_file
 
-# Where the definitions of a script keep what its own work raised.
+# Attribute of a partially imported script that holds its exception.
 RAISED = "__raised__"
 
 
 def target_value(target: Target) -> Any:
-    """What the name of a user's target stands for: a factory, a class, an instance, or a mistake."""
+    """The object that a user's target names: a factory, a class or an instance. Raises `TargetError`."""
     place, _, name = target.component.rpartition(":")
     cells = target.option("cells")
     value: Any = import_place(place) if cells is None else import_place(place, cells)
@@ -37,21 +35,21 @@ def target_value(target: Target) -> Any:
 
 
 def import_place(place: str, cells: str | None = None) -> ModuleType:
-    """Import a module by path or by dotted name, once; `TargetError` in one sentence if that fails.
-    ``cells``: those of a notebook. A path is meant from the folder in which it is named.
+    """Import a module once, by path (relative to the working directory) or dotted name. ``cells``: those of
+    a notebook. Raises `TargetError` in one sentence.
     """
     return imported_from(str(Path.cwd()), place, cells)
 
 
 @functools.lru_cache(maxsize=256)
 def imported_from(folder: str, place: str, cells: str | None) -> ModuleType:
-    """What `import_place` returns in a folder."""
+    """`import_place` relative to a folder."""
     with backends.importing(text_of(place)):
         return _imported_from(place, cells)
 
 
 def text_of(place: str) -> str:
-    """The text of a module, by path or by dotted name, as far as it is found without importing it."""
+    """The text of a module by path or dotted name, found without importing it; empty if not found."""
     if is_file(place):
         return _file_text(Path(place))
     name = place.replace(".", "/")
@@ -67,7 +65,7 @@ def text_of(place: str) -> str:
 def _file_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
-    except OSError:  # which the import says better
+    except OSError:  # reported by the import
         return ""
 
 
@@ -84,15 +82,15 @@ def _imported_from(place: str, cells: str | None) -> ModuleType:
         raise
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == place
-        beside = nearest(place, _modules_beside(place)) if missing else ""
-        hint = beside or (
+        similar = nearest(place, _modules_beside(place)) if missing else ""
+        hint = similar or (
             nearest(place, registry.adapters()) if missing else registry.remedy(error)
         )
         raise TargetError(f"importing {place} raised {one_line(error, 300)}{hint}") from error
 
 
 def _modules_beside(place: str) -> list[str]:
-    """The names of the modules that lie where one that is missing was looked for."""
+    """Names of modules in the folder where a missing one was looked for."""
     package = place.rpartition(".")[0]
     folders = getattr(sys.modules.get(package), "__path__", ()) if package else ["."]
     found = [path for folder in folders for path in Path(folder).glob("[!_.]*")]
@@ -101,7 +99,7 @@ def _modules_beside(place: str) -> list[str]:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a Python file under a name of its own, with its folder importable, as when it is run."""
+    """Import a Python file under a unique name with its folder importable, as when it is run."""
     if not path.is_file():
         raise TargetError(f"no such file: {path}{nearest_file(path, SUFFIXES)}")
     home = str(path.resolve().parent)
@@ -116,7 +114,8 @@ def import_file(path: Path) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            # Of its own: backends look at what it raises, also where the definitions are taken without it.
+            # Within its own context: backends inspect the exception even if definitions are
+            # imported without it.
             with backends.importing(_file_text(path)):
                 spec.loader.exec_module(module)
             return module
@@ -139,7 +138,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def _root(path: Path) -> Path | None:
-    """The folder that holds the outermost package that a file is in, or None."""
+    """The parent folder of the outermost package of a file, or None."""
     folder = path.resolve().parent
     if not (folder / "__init__.py").is_file():
         return None
@@ -149,9 +148,10 @@ def _root(path: Path) -> Path | None:
 
 
 def _in_its_package(path: Path) -> ModuleType:
-    """Import a file that imports its neighbors relatively, by its dotted name. Folders above its
-    outermost package may be packages without saying so: then it is named from the folder of the
-    command, or from the one above that package, as of a repository that is a package itself.
+    """Import a file with relative imports by its dotted name.
+
+    Folders above its outermost package may be namespace packages: then the name starts at the working
+    directory, or at the folder above that package, as for a repository that is a package itself.
     """
     root = _root(path)
     assert root is not None
@@ -167,8 +167,8 @@ def _in_its_package(path: Path) -> ModuleType:
 
 
 def _named_from(root: Path, path: Path) -> ModuleType:
-    """Import a file by its dotted name from a folder, which goes before all others. A package of
-    that name from elsewhere, as of another repository audited in the same run, makes way for it.
+    """Import a file by its dotted name from a folder that comes first in the path. A package of that name
+    from elsewhere, such as another audited repository, is unloaded.
     """
     parts = path.resolve().relative_to(root).with_suffix("").parts
     if str(root) in sys.path:
@@ -182,8 +182,8 @@ def _named_from(root: Path, path: Path) -> ModuleType:
 
 
 def _above(path: Path, error: ImportError) -> str | None:
-    """The folder above a file that holds the module that it misses, as in a repository whose files
-    are run from its root; None where there is none.
+    """The folder above a file that holds a missing module, as in a repository whose files are run from its
+    root; None if there is none.
     """
     first = (error.name or "").partition(".")[0]
     for folder in path.resolve().parents[1:5]:

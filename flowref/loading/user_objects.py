@@ -1,5 +1,5 @@
-"""What is known of a user's object once its shapes, its calls and its facts are: with a context where its calls take one
-by None and a size is said, since who says it means a flow that is given one; within the domain where it gives numbers.
+"""From the shapes, calls and facts of a user's object to its draft: with an optional context if its size is
+stated, and within the domain where it is finite.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from flowref.model import Dialect, Facts, FlowrefError, Shape, Support, TargetEr
 
 
 def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
-    """What is known of a user's object, with a context where an option says how many numbers it has, or an attribute
-    of what is refused without one.
+    """The draft of a user's object, with a context if an option gives its size or an attribute does and
+    calls need one.
     """
     options = instance.source.options
     if facts.context_shape is not None or "context" in options:
@@ -34,8 +34,8 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         if registry.opening(name) and value not in ("0", "None")
     }
     for name, size in opened.items() if len(opened) == 1 else ():
-        for more in ((), (1,)):  # of sequences it is stretched over positions
-            with contextlib.suppress(Exception):  # it takes none, or of another shape
+        for more in ((), (1,)):  # for sequences it is broadcast over positions
+            with contextlib.suppress(Exception):  # takes no context, or one of another shape
                 return _draft_with_contexts(instance, dialect, facts, (int(size), *more), name)
     try:
         return _measured_draft(instance, dialect, facts)
@@ -43,14 +43,14 @@ def draft_of(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
         with contextlib.suppress(Exception):
             if shape := stated_context_shape(instance.obj):
                 return _draft_with_contexts(instance, dialect, facts, shape, "an attribute")
-            return _tried(instance, dialect, facts)
+            return _draft_with_context(instance, dialect, facts)
         if isinstance(error, TargetError) and "log_prob" not in options:
             raise type(error)(f"{error}{minus_hint(instance.obj)}") from error
         raise
 
 
 def _measured_draft(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
-    """What is known of it with these facts, and within the domain in which alone it gives numbers."""
+    """The draft with given facts, restricted to the domain where the object is finite."""
     try:
         draft, words = drafted(instance, dialect, facts), ""
     except FlowrefError:
@@ -60,37 +60,39 @@ def _measured_draft(instance: Instance, dialect: Dialect, facts: Facts) -> Draft
             raise
         draft, words = within
     if unknown(draft) and (found := finite_interval(draft)):
-        # What was asked of points without an image has told nothing.
+        # Shapes found from points outside of the domain do not count.
         draft = drafted(instance, dialect, replace(facts, domain=found))
-        words = f"domain: {found}, since it gives no numbers elsewhere"
+        words = f"domain: {found}, since it is not finite elsewhere"
     draft = run_experiments(draft, OF_CALLS)
     return (with_checked_log_det(draft) if draft.dialect.push is None else draft).saying(words)
 
 
 def _on_manifold(instance: Instance, dialect: Dialect, facts: Facts) -> tuple[Draft, str] | None:
-    """What is known of an object that takes the points of a manifold alone, and that it does; None of any other."""
+    """The draft of an object that accepts only points of a manifold, and a remark; else None."""
     if facts.declared or facts.domain.kind != "real" or not facts.event_shape:
         return None
     for kind, around in (("so3", "(-1,1)"), ("sphere", "(-1,1)"), ("simplex", "unit")):
         if kind == "so3" and facts.event_shape[-2:] != (3, 3):
             continue
-        found = _within(instance, dialect, facts, kind)
-        # What takes all points around those of a manifold is no map of it.
-        if found is not None and _within(instance, dialect, facts, around) is None:
+        found = _draft_on_domain(instance, dialect, facts, kind)
+        # An object that accepts all points around the manifold is no map of it.
+        if found is not None and _draft_on_domain(instance, dialect, facts, around) is None:
             return found, f"domain: {kind}, since it raises elsewhere"
     return None
 
 
-def _within(instance: Instance, dialect: Dialect, facts: Facts, domain: str) -> Draft | None:
-    """What is known of an object on a domain; None where it raises there as well."""
+def _draft_on_domain(
+    instance: Instance, dialect: Dialect, facts: Facts, domain: str
+) -> Draft | None:
+    """The draft on a domain; None if it raises there as well."""
     try:
         return drafted(instance, dialect, replace(facts, domain=Support.parse(domain)))
-    except Exception:  # which error says so is the object's own
+    except Exception:  # any class of exception
         return None
 
 
-def _tried(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
-    """What is known of it with the one shape of a context that calls take."""
+def _draft_with_context(instance: Instance, dialect: Dialect, facts: Facts) -> Draft:
+    """The draft with the single context shape that calls accept."""
     with instance.backend.sandbox(0, instance.dtype):
         chosen = instance.chosen(instance.obj)
         asked = instance.copy(), dialect, instance.backend, instance.dtype, facts, chosen

@@ -1,5 +1,5 @@
-"""The file of weights that a target names: ``?weights=run.pt``, ``&key=`` where a checkpoint holds
-several, or that of a training run.
+"""The weights file of a target: ``?weights=run.pt``, ``&key=`` if a checkpoint holds several, or that of a
+training run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from flowref.loading.ownership import framework
 from flowref.model import Target, TargetError
 from flowref.registry.definitions import nearest_file
 
-# Letters of a digest that tell files apart, and the file of the weights in the folder of a run.
+# Digits of a digest, and the weights file in the folder of a run.
 LETTERS, OF_RUN = 16, "checkpoint.safetensors"
-# What files of weights are called.
+# Endings of weights files.
 FILES = (
     ".pt",
     ".pth",
@@ -46,7 +46,7 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """The first letters of the SHA-256 of the file."""
+        """The first `LETTERS` digits of the file's SHA-256."""
         try:
             stat = self.path.stat()
             return _digest(self.path, stat.st_size, stat.st_mtime_ns)
@@ -55,7 +55,7 @@ class Weights:
 
     @property
     def words(self) -> str:
-        """What they are, for a reader."""
+        """A description of the weights."""
         key = f", {self.key}" if self.key else ""
         return f"the weights of {self.path}{key} (sha256 {self.digest})"
 
@@ -67,8 +67,8 @@ def _digest(path: Path, size: int, changed: int) -> str:
 
 
 def weights_of(target: Target, taken: Container[str] = ()) -> Weights | None:
-    """The weights that a target names; None where it is as its builder leaves it. ``taken``: the
-    parameters of a user's factory, which has a word of its own under these names.
+    """The weights that a target names, or None. ``taken``: parameters of a user's factory, which take
+    precedence over these options.
     """
     named = target.option("weights")
     if named is not None and "weights" not in taken:
@@ -79,8 +79,8 @@ def weights_of(target: Target, taken: Container[str] = ()) -> Weights | None:
 
 
 def loading(build: Callable[[], Any], weights: Weights) -> Callable[[], Any]:
-    """A builder whose objects have the weights of a file. Raises `TargetError` in one sentence where
-    there is no such file.
+    """A builder whose objects load the weights of a file. Raises `TargetError` in one sentence if it does
+    not exist.
     """
     path = weights.path
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Whether a map moves points by whole numbers, or by whole levels of data, as integer discrete flows do."""
+"""Whether a map moves points by integers or by whole levels of data, as integer discrete flows do."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import numpy as np
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Subject
 
-# Points that are tried, how many steps out, and how near the parts of a step must be to the same.
+# Points, how many steps out they lie, and the tolerance of fractional parts.
 ROWS, FAR, SAME = 16, 6, 1e-9
-# As many steps make up one: of whole numbers, and of levels of data that lie between 0 and 1.
+# Steps per unit: integers, and levels of data in [0, 1].
 STEPS = (1, 256, 255)
 PASSES = {"straight-through": True}
-WHOLE = "its points are whole numbers, and gradients pass straight through its rounding"
+WHOLE = "its points are integers, and gradients pass straight through its rounding"
 SAID = "it moves points by whole {}: gradients pass straight through its rounding, and samples are whole"
 
 
 def stepping(draft: Draft) -> Finding | None:
-    """What is known of an integer discrete flow, and of a density of whole numbers that rounds."""
+    """The finding for an integer discrete flow, and for a density of integers that rounds."""
     assert draft.rehearsal is not None
     subject = draft.rehearsal.subject
     if draft.facts.promises.get("whole-numbers"):
         return Finding((), promises=PASSES)
     try:
         found = whole_steps_of(subject)
-    except Exception:  # what a call raises is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return None
     if found:
         words = "numbers" if found == 1 else f"steps of 1/{found}"
@@ -35,20 +35,19 @@ def stepping(draft: Draft) -> Finding | None:
 
 
 def samples_whole(subject: Subject) -> bool:
-    """Whether a density draws whole numbers."""
+    """Whether a density draws integers."""
     if subject.forward is not None or subject.sample is None or subject.context_shape is not None:
         return False
     try:
         drawn = np.asarray(subject.sample(ROWS, 3, None), dtype=np.float64)
-    except Exception:  # what a call raises is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return False
     return bool(drawn.size and (drawn == np.round(drawn)).all() and np.ptp(drawn))
 
 
 def whole_steps_of(subject: Subject) -> int:
-    """The first of `STEPS` of which what comes out lies between two steps as what went in does, in some order, and
-    other whole steps farther at other points: a shift by one, the same everywhere, is as smooth as any. 0 where it
-    is none of them.
+    """The first of `STEPS` whose fractional parts forward permutes, while the integer part varies from
+    point to point: a constant shift by one is smooth. 0 if there is none.
     """
     if subject.forward is None or subject.context_shape is not None:
         return 0
@@ -73,7 +72,7 @@ def whole_steps_of(subject: Subject) -> int:
 
 
 def _points_between_integers(subject: Subject, steps: int) -> Array | None:
-    """Points between whole numbers, so many of which make up one; None where the domain holds too few."""
+    """Points ``(n, *event)`` between integers in units of 1/steps; None if the domain holds too few."""
     low, high = (steps * end for end in subject.domain.ends)
     low = np.where(np.isfinite(low), np.ceil(low), -FAR * steps)
     high = np.where(np.isfinite(high), np.floor(high), FAR * steps)

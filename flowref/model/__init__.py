@@ -1,4 +1,4 @@
-"""The nouns of flowref; imports nothing else of ours."""
+"""The data types of flowref; this package imports nothing else of flowref."""
 
 from flowref.model.call import OPPOSITE, Array, Call, Manner, Mapped, Observation
 from flowref.model.component import PUBLISHED, Adapter, Component, Dialect, Facts, Shape

@@ -1,9 +1,9 @@
-"""What a law may ask of a flow: the Protocol that its first parameter is annotated with.
+"""Protocols of abilities: what a law requires of a flow, by the annotation of its first parameter.
 
-A law that is annotated ``flow: Invertible`` is judged where the subject has ``forward`` and
-``inverse``, and reads them without asking whether they are there. Laws that need more combine:
+A law annotated ``flow: Invertible`` is applied if the subject has ``forward`` and ``inverse``, and uses
+them without checking. Laws that need more combine:
 
-    class InvertibleCoupling(Invertible, Coupled, Protocol): ...
+class InvertibleCoupling(Invertible, Coupled, Protocol): ...
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Flow(Protocol):
-    """What is known of every subject; see `Subject`."""
+    """The attributes that every subject has; see `Subject`."""
 
     @property
     def name(self) -> str: ...
@@ -85,21 +85,21 @@ class Bijection(Flow, Protocol):
 
 
 class Invertible(Bijection, Protocol):
-    """A map that offers its inverse."""
+    """A map with an inverse."""
 
     @property
     def inverse(self) -> Call[Mapped]: ...
 
 
 class Differentiable(Bijection, Protocol):
-    """A map whose Jacobian the framework gives: ``jacobian(call, x, context)``."""
+    """A map with a Jacobian by autodiff: ``jacobian(call, x, context)``."""
 
     @property
     def jacobian(self) -> Callable[..., Array]: ...
 
 
 class Walked(Bijection, Protocol):
-    """A map that is taken apart while it is called; ``steady``: as it is without noise."""
+    """A map that a `Visitor` can take apart; ``steady``: evaluate without noise."""
 
     def walk(
         self,
@@ -112,8 +112,8 @@ class Walked(Bijection, Protocol):
 
 
 class Rounded(Flow, Protocol):
-    """A flow that can be randomly rounded: ``noise(seed, magnitude)``; ``rounding()``: whether it is
-    now; ``built()``: the number of the object that is called now.
+    """A flow with random rounding: ``noise(seed, magnitude)`` enables it; ``rounding()``: whether it is
+    enabled; ``built()``: the number of the object in use.
     """
 
     @property
@@ -127,8 +127,9 @@ class Rounded(Flow, Protocol):
 
 
 class Pulling(Flow, Protocol):
-    """``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)``: gradients in x, or
-    ``toward`` the "context"; ``along`` a direction, the derivative of <gradient, direction>.
+    """Vector-Jacobian products ``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)``:
+    the gradient in x, or in the context if ``toward`` is "context"; with ``along``, the derivative of
+    <gradient, along> in x.
     """
 
     @property
@@ -136,7 +137,7 @@ class Pulling(Flow, Protocol):
 
 
 class Parametric(Flow, Protocol):
-    """Trainable parameters, moved along a seeded direction: values and autodiff's slope."""
+    """Trainable parameters, moved along a seeded direction: values, and the slope by autodiff."""
 
     @property
     def along(self) -> Callable[..., Mapped]: ...
@@ -152,9 +153,7 @@ class Density(Flow, Protocol):
 
 
 class Refinable(Flow, Protocol):
-    """``refined(times)``: the flow with so many times the steps of its solver; None where nothing tells
-    how it takes more.
-    """
+    """``refined(times)``: the flow with ``times`` as many solver steps; None if unknown."""
 
     @property
     def refined(self) -> Callable[[int], Flow | None]: ...
@@ -175,15 +174,15 @@ class Sampler(Flow, Protocol):
 
 
 class Keyed(Sampler, Protocol):
-    """A sampler that takes a random key, where the framework has no random state."""
+    """A sampler with an explicit random key, in a framework without global random state."""
 
     @property
     def keyed(self) -> bool: ...
 
 
 class TraceableFlow(Flow, Protocol):
-    """A flow whose calls are traced: ``own(call, x, context, before)`` traces that of the object
-    itself, after others with so many rows.
+    """A flow whose calls are traced: ``own(call, x, context, before)`` traces the object's call after calls
+    with the row counts ``before``.
     """
 
     @property
@@ -191,39 +190,37 @@ class TraceableFlow(Flow, Protocol):
 
 
 class Widening(Protocol):
-    """What was drawn wider in calls."""
+    """Draws of inflated noise."""
 
     def log_weights(self, rows: int) -> Array | None:
-        """The logarithm of how much each row counts, ``(rows,)``; None where it is not known which noise is
-        whose, or there is none.
+        """The log importance weight of each row, ``(rows,)``; None if noise cannot be assigned to rows, or
+        there is none.
         """
 
 
 class Widened(Flow, Protocol):
-    """A flow whose calls can be made with wider noise: ``widened(factor)``."""
+    """Calls with inflated noise: ``widened(factor)``."""
 
     @property
     def widened(self) -> Callable[[float], AbstractContextManager[Widening]]: ...
 
 
 class Narrowed(Flow, Protocol):
-    """A flow whose calls can be made in float32 with 64-bit types on and off:
-    ``single(call, x, context, wide)``.
-    """
+    """Calls in float32 with 64-bit types enabled or disabled: ``single(call, x, context, wide)``."""
 
     @property
     def single(self) -> Callable[..., tuple[tuple[str, ...], str]]: ...
 
 
 class BaseSampler(Sampler, Protocol):
-    """The base noise that `sample` turns into data under the same seed."""
+    """The base noise ``(n, *latent)`` that `sample` maps to data under the same seed."""
 
     @property
     def base_sample(self) -> Call[Array]: ...
 
 
 class LabelledSampler(Flow, Protocol):
-    """Samples with their log-densities beside them: ``sample_log_prob(n, seed, context)``."""
+    """Samples with their log-densities: ``sample_log_prob(n, seed, context)``."""
 
     @property
     def sample_log_prob(self) -> Call[Mapped]: ...
@@ -244,7 +241,7 @@ class Quantiles(Flow, Protocol):
 
 
 class Stating(Flow, Protocol):
-    """Moments and entropy as a distribution tells them: ``stated()``."""
+    """Moments and entropy as a distribution states them: ``stated()``."""
 
     @property
     def stated(self) -> Call[Array]: ...
@@ -258,15 +255,17 @@ class Scoring(Flow, Protocol):
 
 
 class Expanding(Flow, Protocol):
-    """Copies of a distribution in a batch: ``expanded(x, context)``, their log-densities."""
+    """Copies of a distribution by ``expand``: ``expanded(x, context)``, their log-densities ``(rows,
+    copies)``.
+    """
 
     @property
     def expanded(self) -> Call[Array]: ...
 
 
 class TellingLate(Flow, Protocol):
-    """Log-dets that are asked for in a call of their own: ``told_late(x, context)``, those of points and
-    their images after the map was called at others.
+    """Log-dets by a separate method: ``told_late(x, context)`` requests those of points and their images
+    after the map was called at other points.
     """
 
     @property
@@ -274,8 +273,8 @@ class TellingLate(Flow, Protocol):
 
 
 class Timed(Bijection, Protocol):
-    """A map over an interval of time: ``between(x, context, start, end)`` over a part of it, whose ends
-    are shares of the whole.
+    """A map over a time interval: ``between(x, context, start, end)`` over a part of it; start and end are
+    fractions of the whole.
     """
 
     @property
@@ -283,8 +282,8 @@ class Timed(Bijection, Protocol):
 
 
 class Staged(Timed, Protocol):
-    """A map that gives its values at several times, and perhaps its log-dets: ``on_the_way(x, context,
-    shares)``, stacked.
+    """A map with intermediate values, and perhaps log-dets: ``on_the_way(x, context, shares)``, stacked by
+    time.
     """
 
     @property
@@ -292,21 +291,21 @@ class Staged(Timed, Protocol):
 
 
 class Signed(Flow, Protocol):
-    """A transform that says whether it increases: ``sign()``."""
+    """A transform with a declared monotonicity: ``sign()`` is 1 or -1."""
 
     @property
     def sign(self) -> Call[Array]: ...
 
 
 class Estimating(Flow, Protocol):
-    """Log-likelihoods estimated from draws: ``estimate(x, draws, seed, context)``."""
+    """Log-likelihoods estimated by sampling: ``estimate(x, draws, seed, context)``."""
 
     @property
     def estimate(self) -> Call[Array]: ...
 
 
 class Rescaled(Flow, Protocol):
-    """The log-density of the data multiplied by a factor: ``rescaled(x, factor, context)``."""
+    """The log-density of the data times a factor: ``rescaled(x, factor, context)``."""
 
     @property
     def rescaled(self) -> Call[Array]: ...
@@ -355,23 +354,21 @@ class BitsPerDim(Flow, Protocol):
 
 
 class Losses(Flow, Protocol):
-    """What training minimizes: ``loss(x, context, weight)`` -> (nll, penalty or None)."""
+    """The training loss: ``loss(x, context, weight)`` -> (nll, penalty or None)."""
 
     @property
     def loss(self) -> Call[tuple[float, float | None]]: ...
 
 
 class Dequantizer(Flow, Protocol):
-    """Levels to reals: ``dequantize(levels, noise, dtype)``."""
+    """Integer levels to reals: ``dequantize(levels, noise, dtype)``."""
 
     @property
     def dequantize(self) -> Call[Array]: ...
 
 
 class Pushing(Flow, Protocol):
-    """A kernel: a map with a contribution to the log-likelihood, which may draw:
-    ``push(x, seed, context)``.
-    """
+    """A stochastic layer: ``push(x, seed, context)`` -> latents and log-likelihood contribution."""
 
     @property
     def push(self) -> Call[Mapped]: ...
@@ -380,7 +377,7 @@ class Pushing(Flow, Protocol):
 
 
 class TwoWay(Pushing, Protocol):
-    """A kernel that goes back: ``pull(z, seed, context)``."""
+    """A stochastic layer with a reverse: ``pull(z, seed, context)``."""
 
     @property
     def pull(self) -> Call[Mapped]: ...
@@ -394,14 +391,14 @@ class Composite(Bijection, Protocol):
 
 
 class Arranged(Flow, Protocol):
-    """The library's own chains and inverses: ``arrange(expression, x, context, call)``."""
+    """The library's own chains and inverses of parts: ``arrange(expression, x, context, call)``."""
 
     @property
     def arrange(self) -> Callable[..., Mapped]: ...
 
 
 class Living(Flow, Protocol):
-    """A life of typed steps on one private copy; ``fresh``: on the object as it was built."""
+    """A list of typed steps on one private copy; ``fresh``: on the object as it was built."""
 
     def play(self, steps: Sequence[Step[Any]], fresh: bool = False) -> Life: ...
 
@@ -428,7 +425,7 @@ class Squeezed(Bijection, Protocol):
 
 
 class MultiScaled(Living, Protocol):
-    """A map whose latents leave level by level."""
+    """A map whose latents are factored out level by level."""
 
     @property
     def multi_scale(self) -> MultiScale: ...
@@ -449,14 +446,14 @@ def members(protocol: type) -> frozenset[str]:
 
 
 def offers(flow: Flow, protocol: type[Ability]) -> TypeGuard[Ability]:
-    """Whether a flow has the abilities of a Protocol, for laws that use them where they are."""
+    """Whether a flow has the abilities of a Protocol; for laws that use them optionally."""
     return all(getattr(flow, name) for name in members(protocol) - members(Flow))
 
 
 def needed(measure: Callable[..., Any]) -> frozenset[str]:
-    """The abilities that the annotation of a law's first parameter asks for.
+    """The abilities that the annotation of a measure's first parameter requires.
 
-    Raises `TypeError` where it is no Protocol of this module or made from them.
+    Raises `TypeError` if it is not a Protocol of this module, or combined from them.
     """
     hints = typing.get_type_hints(measure)
     first = next(iter(hints.values()))

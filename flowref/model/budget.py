@@ -1,4 +1,4 @@
-"""What the measurement of a pair may take, and what it has asked for so far: counted, not timed."""
+"""The memory and time budget of a (target, law) pair: counted, not timed."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from dataclasses import dataclass, field
 from flowref.model.cost import CallCost
 
 MEBIBYTE, SECOND = 2**20, 1e9
-# Of the memory of a pair, what one call may hold, and what it may together with the copies that it is
-# made on: the rest is for what is compared.
+# Shares of a pair's memory that one call may hold, alone and together with the copies that it runs
+# on; the rest is for comparisons.
 SHARE_OF_MEMORY, SHARE_WITH_COPIES = 0.6, 0.9
 
 
 class Beyond(BaseException):
-    """What would be asked for next does not fit, and is not tried. No `Exception`: neither a law nor
-    the code that is measured may take it for a refusal.
+    """Raised when the next call would exceed the pair's memory or time budget. Not an `Exception`, so that
+    neither laws nor the measured code catch it as an error of a call.
     """
 
     @property
     def reason(self) -> str:
-        """The sentence."""
+        """The reason, in a sentence."""
         return str(self)
 
 
 @dataclass
 class Means:
-    """What a pair may take: ``memory``, bytes of one call, and ``work``, nominal nanoseconds of all
-    of them; ``reserve``: more work, for what turns out to be conspicuous. ``spent``: the work that
-    was asked for so far. ``made``: what names the calls whose results are kept from here.
+    """The budget of a pair.
+
+    ``memory``: bytes of one call; ``work``: nominal nanoseconds of all calls; ``reserve``: additional work
+    for confirming a suspected violation; ``spent``: work requested so far; ``made``: keys of calls whose
+    results are cached.
     """
 
     memory: float = math.inf
@@ -41,67 +43,70 @@ class Means:
     made: set[Hashable] = field(default_factory=set)
 
     def draw_on_reserve(self) -> None:
-        """From now on the reserve may be spent as well."""
+        """Add the reserve to the budget."""
         self.work, self.reserve = self.work + self.reserve, 0.0
 
     def ask(self, what: str, memory: float, work: float, copies: float = 0.0) -> None:
-        """Take so much, beside so many bytes of ``copies``. Raises `Beyond` where it is not there."""
+        """Spend work, and check memory next to ``copies`` bytes. Raises `Beyond` if the budget does not
+        suffice.
+        """
         if _limit(memory, copies) > _limit(self.memory):
             raise Beyond(f"not judged: {what} {too_large(memory, copies)}")
         self.foresee(what, work)
         self.spent += work
 
     def foresee(self, what: str, work: float) -> None:
-        """Raise `Beyond` where so much work is not there, before more is spent on the way to it."""
+        """Raise `Beyond` if so much work is not left, before any of it is spent."""
         if self.spent + work > self.work:
             raise Beyond(
                 f"not judged: {what}, with what came before, {self.too_long(self.spent + work)}"
             )
 
     def too_long(self, work: float) -> str:
-        """That work takes so long, and the option that grants it besides the reserve."""
+        """A sentence: how long the work takes, and the option that grants it."""
         return too_long(work, SHARE_OF_TIME * self.work / (self.work + self.reserve))
 
     @property
     def left(self) -> float:
-        """The work that may still be asked for."""
+        """The work that is left, in nominal nanoseconds."""
         return self.work - self.spent
 
 
-# Of the processor time of a pair, what is planned with: work is counted roughly.
+# Planned share of a pair's processor time, since work is counted roughly.
 SHARE_OF_TIME = 0.6
 
 
 def _limit(memory: float, copies: float = 0.0) -> float:
-    """The bytes of a pair of which a call may hold so many, beside copies."""
+    """The memory limit of a pair, in bytes, that allows a call of ``memory`` next to ``copies``."""
     return max(memory / SHARE_OF_MEMORY, (memory + copies) / SHARE_WITH_COPIES)
 
 
 def too_large(memory: float, copies: float = 0.0) -> str:
-    """That a call needs so many bytes, beside copies, and the option that grants them."""
+    """A sentence: how many bytes a call needs next to copies, and the option that grants them."""
     asked = 2 ** math.ceil(math.log2(max(1.0, _limit(memory, copies) / MEBIBYTE)))
     return f"needs {(memory + copies) / 2**30:.1f} GiB: --memory {asked}"
 
 
 def asked_for(reason: str) -> int:
-    """The mebibytes that a sentence asks for; 0 for one that asks for none."""
+    """The mebibytes that such a sentence asks for; 0 if none."""
     found = ASKED.search(reason)
     return int(found[1]) if found else 0
 
 
 def too_long(work: float, share: float = SHARE_OF_TIME) -> str:
-    """That work takes so long, and the option that grants the time, of which it may take a share."""
+    """A sentence: how long the work takes, and the option that grants the time; work may use ``share`` of
+    it.
+    """
     return f"takes about {_seconds_text(work / SECOND)} s: --timeout {_seconds_text(1.1 * work / SECOND / share)}s"
 
 
 def _seconds_text(seconds: float) -> str:
-    """Seconds to two digits."""
     return f"{float(f'{max(1.0, seconds):.2g}'):.0f}"
 
 
-# What says how much would be enough.
+# The part of a sentence that names the sufficient limit.
 ASKED = re.compile(r"--memory (\d+)")
-# What says that memory could not be allocated.
+# Messages of failed allocations.
 OUT_OF_MEMORY = re.compile(
     r"MemoryError|can't allocate memory|cannot allocate memory|unable to allocate|not enough "
     r"memory|bad_alloc",
@@ -110,7 +115,7 @@ OUT_OF_MEMORY = re.compile(
 
 
 def no_room() -> str:
-    """That a call needs more memory than there is, and the option that may grant it."""
+    """A sentence: a call needs more memory than there is, and the option that may grant it."""
     allowed = means().memory / SHARE_OF_MEMORY / MEBIBYTE
     if not math.isfinite(allowed):
         return "needs more memory than there is"
@@ -118,9 +123,7 @@ def no_room() -> str:
 
 
 def affordable_rows(cost: CallCost, graphed: bool = False) -> int:
-    """How many rows one call of several may have, with its graph or without; as many as there are
-    where calls are light.
-    """
+    """The maximal rows of one call, with or without autograd's graph; unlimited if calls are cheap."""
     if not cost.heavy:
         return 2**31
     now = means()
@@ -132,13 +135,13 @@ _MEANS: list[Means] = [Means()]
 
 
 def means() -> Means:
-    """What may be asked for now; without end where nothing was said."""
+    """The current budget; unlimited by default."""
     return _MEANS[-1]
 
 
 @contextlib.contextmanager
 def limited_budget(allowed: Means) -> Iterator[Means]:
-    """Ask for no more than this inside."""
+    """Limit the budget inside this context."""
     _MEANS.append(allowed)
     try:
         yield allowed

@@ -1,4 +1,4 @@
-"""Calls: every method that a user can call, as a value with the same manners."""
+"""Calls: each method that a user can call, as a value with one interface."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 T = TypeVar("T")
 
-# The call that undoes each of the two of a bijection.
+# The opposite direction of a bijection.
 OPPOSITE = {"forward": "inverse", "inverse": "forward"}
 
 
 class Signature(NamedTuple):
-    """What a call takes after the object, and whether it returns a value with a number for each point."""
+    """The arguments of a call after the object, and whether it returns a value with a number per point."""
 
     takes: tuple[str, ...] = ("x", "context")
     pair: bool = False
 
 
 AT_POINTS, MAPPING = Signature(), Signature(pair=True)
-# The calls that a subject may have, of points or of so many draws. A call with a seed is made in the random
-# state of that; a dialect's function of its name takes the others, in their order, and a framework's key.
+# All calls of a subject. A call with a seed runs in that random state; the function of the dialect
+# takes the other arguments in order, and a key in frameworks that need one.
 CALLS = {
     "forward": MAPPING, "inverse": MAPPING,
     "log_prob": AT_POINTS, "base_log_prob": AT_POINTS, "bits_per_dim": AT_POINTS,
@@ -42,7 +42,7 @@ CALLS = {
 }  # fmt: skip
 # Those of a process that takes data to noise.
 PROCESS = ("rates", "transitions", "moments", "schedule", "conversions")
-# Those that draw so many points, and those of points that may draw.
+# Calls that draw ``n`` points, and calls of points that may draw.
 DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
 KERNELS = ("push", "pull")
 PAIRED = frozenset(name for name, call in CALLS.items() if call.pair)
@@ -50,8 +50,8 @@ DEFAULTS = {"context": None, "weight": 1.0}
 
 
 def arguments(name: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """What a dialect's function takes after the object, in order, of the inputs of a call; and the seed
-    among these, None where the call has none.
+    """Positional arguments of the dialect's function after the object, and the seed (None if the call has
+    none).
     """
     takes = CALLS[name].takes
     given = DEFAULTS | dict(zip(takes, inputs, strict=False)) | dict(named)
@@ -75,9 +75,9 @@ Layout = Literal["contiguous", "transposed", "expanded", "strided", "channels_la
 
 
 class Mapped(NamedTuple):
-    """What a map returned: the value, and the log-det exactly as returned.
+    """The result of a map: ``value (n, *event)``, and the log-det exactly as returned.
 
-    ``ladj`` keeps the shape that it was returned in; None where none is offered.
+    ``ladj`` keeps its returned shape; None if no log-det is offered.
     """
 
     value: Array
@@ -85,17 +85,21 @@ class Mapped(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What happened around one call.
+    """Side effects and internals of one call.
 
-    ``printed``: characters written; ``rng``: whether global random state was consumed; ``globals``:
-    names of the process-wide settings that changed; ``mutated``: names of the arguments that were
-    written to; ``dtypes``: of value and log-det as returned; ``float32``: whether float32
-    arithmetic feeds the float64 outputs; ``operations``: how many operators were dispatched;
-    ``graded``: names of the parameters that were left with a gradient; ``written``: bytes of all
-    results on the way; ``redrawn``: how many draws fell between two evaluations of what is evaluated
-    step by step, beside the number of these; ``half``: whether anything was computed in half precision;
-    ``beside``: whether float32 feeds the log-det alone; ``reseeds()``: the generators that the call
-    seeds for everybody, which only another call tells.
+    ``printed``: characters written;
+    ``rng``: whether global random state was consumed;
+    ``globals``: names of process-wide settings that changed;
+    ``mutated``: names of arguments that were written to;
+    ``dtypes``: of value and log-det as returned;
+    ``float32``: whether a float32 intermediate affects the float64 outputs;
+    ``operations``: dispatched operators;
+    ``graded``: names of parameters left with a gradient;
+    ``written``: bytes of all intermediate results;
+    ``redrawn``: draws between two evaluations of a vector field, and the number of evaluations;
+    ``half``: whether anything was computed in half precision;
+    ``beside``: whether float32 affects the log-det alone;
+    ``reseeds()``: global generators that the call seeds, found by another call.
     """
 
     printed: str
@@ -115,9 +119,10 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True)
 class Manner:
-    """How a call is made: in which mode and under which transformation, memory layout and dtype. ``how``: "bfloat16" and
-    "float16" are autocast to these; under "wide_sums" what is added up in half precision to one number for each point is so
-    in double.
+    """How a call is made: mode, transformation, memory layout and dtype.
+
+    ``how``: "bfloat16" and "float16" are autocast; "wide_sums" accumulates per-point sums of half precision
+    in double precision.
     """
 
     how: How = "plain"
@@ -127,12 +132,12 @@ class Manner:
 
 @dataclass(frozen=True)
 class Call(Generic[T]):
-    """One method of a subject; each call of it is made on a fresh copy of the loaded object.
+    """One method of a subject; each call runs on a fresh copy of the loaded object.
 
-    ``call(*inputs)`` is what a user gets: `Mapped` of a map, an array of a density. ``run``: makes
-    it. ``mannered(inputs, manner)``: the same in another manner, as `Mapped` whatever is returned
-    (the log-det None where there is none). ``observed(inputs, default, training)``: what the call
-    does besides, under a default dtype, in eval or in train mode.
+    ``call(*inputs)`` is what a user gets: `Mapped` for a map, an array for a density. ``run``: the
+    function. ``mannered(inputs, manner)``: the call in another manner, always as `Mapped` (log-det None if
+    there is none). ``observed(inputs, default, training)``: its side effects under a default dtype, in eval
+    or train mode.
     """
 
     name: str
@@ -141,7 +146,7 @@ class Call(Generic[T]):
     observed: Callable[[tuple[Any, ...], str, bool], Observation]
 
     def __call__(self, *inputs: Any, **named: Any) -> T:
-        """The call as a user makes it."""
+        """The return value of the call, as a user gets it."""
         return self.run(*inputs, **named)
 
     def under(
@@ -151,15 +156,15 @@ class Call(Generic[T]):
         layout: Layout = "contiguous",
         dtype: str | None = None,
     ) -> Mapped:
-        """The call in a manner."""
+        """The call in another manner."""
         return self.mannered(inputs, Manner(how, layout, dtype))
 
     def observe(
         self, *inputs: Any, default: str = "float32", training: bool = False
     ) -> Observation:
-        """What the call does besides returning, made under the default dtype that users have."""
+        """The side effects of the call, under the default dtype that users have."""
         return self.observed(inputs, default, training)
 
     def running(self, run: Callable[..., T]) -> Call[T]:
-        """This call with another function in place of ``run``, for mutants."""
+        """This call with another function for ``run``, for mutants."""
         return replace(self, run=run)

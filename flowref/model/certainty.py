@@ -1,4 +1,4 @@
-"""How certain the numbers are that a subject returns: exact, estimates or bounds, and to which accuracy."""
+"""Whether the numbers that a subject returns are exact, estimates or bounds, and their accuracy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ Kind = Literal["exact", "estimate", "bound"]
 
 @dataclass(frozen=True)
 class Certainty:
-    """What is promised of values, log-dets and log-densities.
+    """The promised certainty of values, log-dets and log-densities.
 
-    ``estimate``: they are random or truncated, or those of ``coupled`` rows, which meet by definition: in the
-    statistics of a batch, or as members of a set; ``drawn``: of these the log-dets alone are, as random states show;
-    ``held``: one random state returns one number, and no rows meet; ``unbiased``: the mean of log-dets is the
-    log-det. ``bound``: the log-density is a lower bound, and of which kind ("" where it is none). ``inverse``,
-    ``log_det``: what the way back and the log-det may be off where they are computed step by step, 0 elsewhere.
+    ``estimate``: random or truncated, or computed from ``coupled`` rows, by batch statistics or as members
+        of a set;
+    ``drawn``: only the log-dets vary between random states;
+    ``held``: one random state returns one number, and rows are independent;
+    ``unbiased``: the mean of log-dets is the log-det;
+    ``bound``: kind of lower bound of the log-density ("" if none);
+    ``inverse``, ``log_det``: tolerances of an iterative inverse and an integrated log-det, else 0.
     """
 
     coupled: bool
@@ -31,7 +33,7 @@ class Certainty:
 
     @classmethod
     def of(cls, promises: Mapping[str, Any]) -> Certainty:
-        """As promises state it."""
+        """Read from promises."""
         coupled = bool(promises.get("batch-statistics") or promises.get("set"))
         return cls(
             coupled=coupled,
@@ -46,20 +48,20 @@ class Certainty:
 
     @property
     def values(self) -> Kind:
-        """What the value of a call is."""
+        """The kind of returned values."""
         return "estimate" if self.estimate and not self.drawn else "exact"
 
     @property
     def log_dets(self) -> Kind:
-        """What a log-det is."""
+        """The kind of returned log-dets."""
         return "estimate" if self.estimate else "exact"
 
     @property
     def densities(self) -> Kind:
-        """What a log-density is."""
+        """The kind of returned log-densities."""
         return "bound" if self.bound else self.log_dets
 
     @property
     def repeats(self) -> bool:
-        """Whether the same call of the same batch in one random state returns the same."""
+        """Whether repeating a call on a batch in one random state returns the same numbers."""
         return self.held or not self.estimate

@@ -1,4 +1,4 @@
-"""Components and dialects: how an adapter tells the backend what to build and how to speak to it."""
+"""Components and dialects: how an adapter states what to build and how to call it."""
 
 from __future__ import annotations
 
@@ -20,66 +20,63 @@ from flowref.model.structure.preprocessing import Preprocessing
 from flowref.model.support import REAL, Support
 
 Shape = tuple[int, ...]
-# What the names of models of published size begin with.
+# Prefix of models of published size.
 PUBLISHED = "published."
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one family of live objects is called: short module-level functions of the
-    object, which proofs write out in place of their calls (see `scripting.inlining`).
+    """The calling convention of one family of live objects: short module-level functions of the object.
+    Proofs inline their source (see `scripting.inlining`).
 
-    Tensors in and tensors out, in the object's own framework; every log-det exactly as the library
-    returns it.
+    Arguments and results are tensors of the object's framework; log-dets are returned exactly as the
+    library returns them.
 
-    ``forward(obj, x, context) -> (y, ladj)`` and ``inverse(obj, y, context) -> (x, ladj)``; ladj
-    None if none is offered.
+    ``forward(obj, x, context) -> (y, ladj)``, ``inverse(obj, y, context) -> (x, ladj)``: ladj is None if
+        not offered;
     ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``:
-    densities. What draws takes a key after the context, where the framework has no random state.
-    ``parts(obj) -> [(name, part), ...]``: the bijections that a composite applies, in the order of
-    ``forward``.
-    ``chain(parts)``: the library's own composition (first element first); ``invert(obj)``: its own
-    inverse wrapper.
-    ``base_sample(obj, n, context)``: what ``sample`` draws from the base, in the same random state;
-    ``rsample(obj, n, context)``:
-    samples that carry gradients; ``cdf(obj, x)`` and ``icdf(obj, u)``: of a univariate
-    distribution; ``functions(obj, x)``: the distribution function as other methods tell it, those of its
-    logarithm or of what is above, ``(rows, methods)``; ``stated(obj)``: what one says of itself, flat and
-    one after the other: mean, variance, entropy, deviation, mode, covariance; nan where it says nothing;
-    then, where it is known, a number for each: 0 as it should be, 1 of another shape, 2 told as nan,
-    3 of copies in a batch not that of each;
-    ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples with the log-densities that come
-    beside them;
-    ``estimate(obj, x, draws, context)``: the log-likelihood as estimated from so many draws of the
-    latents.
-    ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, as a method says it.
-    ``expanded(obj, x, context)``: the log-density of points by several copies of a distribution of
-    torch.distributions that ``expand`` makes, ``(rows, copies)``; ``sign(obj)``: whether a transform
-    says that it increases (1) or decreases (-1), nan where it does not say.
-    ``told_late(obj, x, context)``: the log-dets of points and their images, of what tells them in a call
-    of their own, asked for after the map was called at other points.
-    ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, whose ends are
-    shares of the whole. ``on_the_way(obj, x, context, shares) -> (y, ladj)``: those at shares of it,
-    stacked; ``ladj`` is None where it is not known to be stacked.
-    ``rescale(obj, factor)``: the density of data multiplied by a factor, made by the library's own
-    means.
-    ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: what
-    training minimizes, with the weight of the penalty; penalty None if there is none.
-    ``dequantize(obj, levels, noise)``: levels to reals, by noise in [0, 1).
-    ``push(obj, x, context) -> (z, V)`` and ``pull(obj, z, context) -> (x, V')``: a kernel, whose
-    calls may draw from the framework's generators (see `structure.kernel`); V' None if none is offered.
-    ``rates(obj, shares)`` and ``transitions(obj, shares)`` -> matrices ``(any, tokens, tokens)`` at shares of time, or all
-    that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and deviation of noised data, drift and diffusion at
-    x, and the times; ``schedule(obj) -> (6, steps)``; ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from
-    noise, noise from data and data from velocity. See `flowref.adapters.user.conventions.processes`.
-    ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training, of what keeps state where no
-    call changes an object: the one that it is afterwards; ``evaluated``: the same in evaluation, which is
-    to leave it as it was. ``held(obj, name)``: an array or a number that
-    such an object holds, of all (name None) a dictionary; ``having(obj, name, value)``: the object with
-    another.
-    ``repair(obj)``: run after parameters were moved, to put them back into their valid set.
-    ``normalizing``: which call maps data to latents, "forward" or "inverse"; it matters to
-    densities and to warming up.
+        densities; functions that draw take a key after the context in frameworks without global random
+        state;
+    ``parts(obj) -> [(name, part), ...]``: the bijections of a composite, in the order of ``forward``;
+    ``chain(parts)``: the library's own composition, first element first; ``invert(obj)``: its own inverse
+        wrapper;
+    ``base_sample(obj, n, context)``: the base draws of ``sample`` in the same random state;
+    ``rsample(obj, n, context)``: samples that carry gradients;
+    ``cdf(obj, x)``, ``icdf(obj, u)``: of a univariate distribution;
+    ``functions(obj, x) -> (rows, methods)``: the distribution function from other methods, such as log_cdf
+        or sf;
+    ``stated(obj)``: concatenated mean, variance, entropy, standard deviation, mode and covariance, NaN
+        where not stated; then, if known, a flag for each: 0 correct, 1 of another shape, 2 stated as NaN, 3
+        differs in a batch of copies;
+    ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples returned with their log-densities;
+    ``estimate(obj, x, draws, context)``: the log-likelihood estimated from ``draws`` draws of the latents;
+    ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
+    ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
+    ``sign(obj)``: 1 for a declared increasing transform, -1 for decreasing, NaN if not declared;
+    ``told_late(obj, x, context)``: log-dets of points and images by a separate method, requested after the
+        map was called at other points;
+    ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, from and to
+        fractions of the whole;
+    ``on_the_way(obj, x, context, shares) -> (y, ladj)``: values at fractions of the time, stacked; ladj is
+        None if it is not known to be stacked;
+    ``rescale(obj, factor)``: the density of data times a factor, by the library's own means;
+    ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: the training
+        loss with a weight of its penalty, None if there is none;
+    ``dequantize(obj, levels, noise)``: levels to reals by noise in [0, 1);
+    ``push(obj, x, context) -> (z, V)``, ``pull(obj, z, context) -> (x, V')``: a stochastic layer, which may
+        draw from the framework's generators (see `structure.kernel`); V' is None if not offered;
+    ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
+        the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
+        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``;
+        ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
+        from velocity; see `flowref.adapters.user.conventions.processes`;
+    ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training for immutable objects with
+        state, with the updated object; ``evaluated``: the same in evaluation, which should not update it;
+    ``held(obj, name)``: an array or number of such an object, a dictionary of all if name is None;
+        ``having(obj, name, value)``: the object with a new value;
+    ``repair(obj)``: projects moved parameters back to their valid set;
+    ``normalizing``: the call that maps data to latents, "forward" or "inverse"; used by densities and
+        warm-up.
     """
 
     forward: Callable[..., Any] | None = None
@@ -124,7 +121,7 @@ class Dialect:
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The calls that it offers."""
+        """The names of the calls that are offered."""
         found = [name for name in CALLS if getattr(self, name) is not None]
         return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
 
@@ -134,20 +131,20 @@ class Dialect:
         return bool(self.offered) and set(self.offered) <= set(PROCESS)
 
     def listed(self, obj: Any) -> Sequence[tuple[str, Any]]:
-        """The parts of a composite, or nothing where it cannot be taken apart."""
+        """The parts of a composite; empty if it has none or they raise."""
         if self.parts is None:
             return ()
         try:
             listed = list(self.parts(obj))
-        except Exception:  # what its attributes raise is the object's affair
+        except Exception:  # exceptions are reported by laws
             return ()
         return listed if len(listed) > 1 else ()
 
     def function(self, name: str) -> Callable[..., Any]:
-        """That of a call. Raises: `Unsupported` where it has none."""
+        """The function of a call. Raises `Unsupported` if it is not offered."""
         function: Callable[..., Any] | None = getattr(self, name)
         if function is None and self.push is not None and name in OPPOSITE:
-            raise Unsupported("a layer that may draw has no likelihood of its own to train it by")
+            raise Unsupported("a stochastic layer has no likelihood of its own to train it by")
         if function is None:
             raise Unsupported(f"it offers no {name}")
         return function
@@ -155,35 +152,28 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is declared of a live object before it is called.
+    """What is known of a live object before it is called.
 
-    ``event_shape`` and ``latent_shape``: shapes of one input and one output of ``forward``, batch
-    excluded.
-    ``codomain`` None: not declared, so ``inverse`` is fed only what ``forward`` produced.
-    ``declared``: whether ``domain`` was stated by someone (then a failure inside it counts) or
-    assumed.
-    ``ladj_event``: trailing axes that a returned log-det keeps (elementwise transforms return one
-    per coordinate).
-    ``knots``: coordinates where the map's formula changes (spline and tail bounds).
-    ``promises``: what the component documents, by the names of `PROMISES`; underscores are read as
-    dashes.
-    ``normalizer``: how it normalizes batches, if it does. ``squeezing``: how it makes positions
-    channels, if it does.
-    ``broken``: what calls of a user's object raised at every point, by the name of the ability, which
-    is set aside; None where nobody looked.
-    ``given``: whether its weights come from a file, as they were trained; ``at_data``: whether it is
-    measured at a user's data, which lie in its domain by being given.
-    ``multi_scale``: how its latents leave level by level, if they do. ``coupling``: its two parts,
-    if it is a coupling. ``kernel``: what it says of its draws, if it may draw. ``cost``: what its
-    calls take, as far as they were counted.
-    ``guessed``: the event shapes that calls fit as well, where nothing but calls tells the shape.
-    ``unmoved``: what to do where it has arrays that may be parameters, which nothing tells, and none that
-    is moved; empty of all others.
-    ``optional_context``: the option that gives a context which is None by default; empty where there is none.
-    ``unended``: what to say of an object of which no call was waited for; empty of all others.
-    ``surface``: the manifold of which its events are coordinates, where it is judged on one.
-    ``built_here``: built by name in the precision that it is judged in, so that what it keeps in
-    single precision all the same is its own doing.
+    ``event_shape``, ``latent_shape``: shapes of one input and one output of ``forward``, without the batch;
+    ``codomain``: None if not declared; then ``inverse`` gets only outputs of ``forward``;
+    ``declared``: whether ``domain`` was stated, so that failures inside it count, or assumed;
+    ``ladj_event``: trailing axes of a returned log-det (elementwise transforms return one per coordinate);
+    ``knots``: coordinates at which the formula of the map changes (spline and tail bounds);
+    ``promises``: what is documented, by the names of `PROMISES`; underscores are read as dashes;
+    ``normalizer``, ``squeezing``, ``multi_scale``, ``coupling``, ``kernel``: the structure, None if not
+        present;
+    ``broken``: abilities of a user's object that raise at every point, with their errors; None if not
+        checked;
+    ``given``: whether its weights come from a file; ``at_data``: whether it is measured at a user's data,
+        which count as inside the domain;
+    ``cost``: the counted cost of its calls;
+    ``guessed``: other event shapes that calls accept, if the shape was inferred from calls;
+    ``unmoved``: a hint if it has arrays that may be parameters and none is moved, else empty;
+    ``optional_context``: the option that passes a context which is None by default, else empty;
+    ``unended``: a sentence about a call that does not terminate, else empty;
+    ``surface``: the manifold whose coordinates its events are, if any;
+    ``built_here``: whether it was built in the tested precision, so that remaining float32 values are its
+        own.
     """
 
     event_shape: Shape
@@ -218,19 +208,17 @@ class Facts:
 
     @property
     def certainty(self) -> Certainty:
-        """What is promised of the numbers that its calls return."""
+        """The certainty of its returned numbers."""
         return Certainty.of(self.promises)
 
 
 @dataclass(frozen=True)
 class Component:
-    """One construction of a library, by name: a builder with keyword options, and the facts about
-    what it builds.
+    """A construction of a library, by name: a builder with keyword options, and facts about what it builds.
 
-    ``build(**options)`` returns the live object; it is called under the wanted default dtype and a
-    fixed random state.
-    ``facts`` are given, or computed from the options by a function. ``source``: where a model of
-    this size was published, of published models.
+    ``build(**options)`` returns the live object under the requested default dtype and a fixed random state.
+    ``facts``: a value, or a function of the options. ``source``: the publication of a model of published
+    size.
     """
 
     name: str
@@ -247,29 +235,26 @@ Settles = Callable[[Any, Dialect, Facts, Sequence[Shape]], tuple[Dialect, Facts,
 class Adapter:
     """A library that flowref knows by name.
 
-    ``package``: the import name of the library, whose classes ``recognizes`` is asked about.
-    ``title``: as the library writes itself. ``components()``: name -> construction, importing the
-    library only when called.
-    ``recognizes(obj)``: the dialect of an object that a user built, or None.
-    ``recognized(obj, chosen)``: the same, with what a user chooses by options such as ``forward``; of an
-    adapter that hears them.
-    ``describe(obj, event_shape)``: its facts; the shape is None where the user gave none, and
-    `TargetError` says how to give it where the object does not tell.
-    ``backend``: the name of the framework that its objects are of (see `flowref.backends`); empty
-    where only an object tells.
-    ``healthy()``: the names of constructions that are known to be correct, which no law may accuse;
-    `flowref selftest` audits them.
-    ``published()``: name -> model in the size in which it was published; each name begins with
-    `PUBLISHED`. They are named one by one or by that word, and are no part of the library's
-    constructions, whose audit has a budget.
-    ``settles(obj, dialect, facts, shapes of its arrays)``: the dialect and the facts of a user's object as calls of it show
-    them, and what the line of its target says; for an adapter without a ``package``, which speaks for
-    all objects of its ``backend`` that no library owns.
-    ``derived(obj, dialect, facts)``, of the same adapter: the facts of an object in which a user's own class
-    derives from one of a library, as calls show them, and what the line of its target says.
-    ``embeds(obj)``: the object of a framework of ours that is audited in the place of one of this library, or None; of
-    a library whose own objects keep to none of its rules.
-    ``extra``: of our extras the one that brings the library, where that is neither "libraries" nor its backend's.
+    ``package``: import name of the library whose classes ``recognizes`` is applied to;
+    ``title``: its name as the library spells it;
+    ``components()``: name -> construction; imports the library;
+    ``recognizes(obj)``: the calling convention of a user's object, or None;
+    ``recognized(obj, chosen)``: the same with the user's options such as ``forward``, for adapters that
+        support them;
+    ``describe(obj, event_shape)``: its facts; the shape is None if not given, and `TargetError` says how to
+        give it if the object does not state it;
+    ``backend``: the framework of its objects (see `flowref.backends`); empty if it varies by object;
+    ``healthy()``: names of constructions that are known to be correct and must pass every law; `flowref
+        selftest` audits them;
+    ``published()``: name -> model of published size, each name beginning with `PUBLISHED`; they are not
+        audited with the library, whose audit has a budget;
+    ``settles(obj, dialect, facts, shapes of its arrays)``: convention, facts and remarks found by calling a
+        user's object; for an adapter without ``package``, which serves all objects of its ``backend`` that
+        belong to no library;
+    ``derived(obj, dialect, facts)``: facts and remarks for an object whose class the user derived from one
+        of a library;
+    ``embeds(obj)``: the object of another framework to audit in place of this library's object, or None;
+    ``extra``: the extra of flowref that installs the library, if not "libraries" or its backend's.
     """
 
     name: str

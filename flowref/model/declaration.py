@@ -1,7 +1,7 @@
 """The declaration `__flow__`: what a class, an object or a factory states of itself, for any tool to read.
 
-Its keys are options of a spec under their names, and mean the same: this table has the type of each. docs/guides/declaration.md
-is the specification.
+Keys are options of a spec with the same names and meanings; this table has their types.
+docs/guides/declaration.md is the specification.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from flowref.model.promises import ANYONE, MAPPING, PROMISES
 from flowref.model.support import NAMED
 
-# The attribute, and the versions that are read.
+# The attribute, and the supported versions.
 FLOW = "__flow__"
 VERSION, VERSIONS = "version", (1,)
 
@@ -26,7 +26,7 @@ SHAPE, CONTEXT, SUPPORT, TEXT, LIST, STATED = (
     "list",
     "promises",
 )
-# Kind -> what is expected, in words.
+# Kind -> the expected value, in words.
 EXPECTED = {
     SHAPE: "a size, or a tuple of sizes, such as 3, (2, 4, 4) or () for single numbers",
     CONTEXT: 'a size, a tuple of sizes, or "labels"',
@@ -35,7 +35,7 @@ EXPECTED = {
     LIST: "a text, a number, or a tuple of these",
     STATED: "a tuple of names, or a dictionary from names to values",
 }
-# Of a shape, a support or a promise in JSON.
+# Shapes, supports and promises in JSON Schema.
 _SIZES: Any = {
     "anyOf": [
         {"type": "integer", "minimum": 1},
@@ -56,9 +56,9 @@ _LISTED: Any = {"type": "array", "items": {"type": ["string", "number"]}}
 class Key:
     """One key of a declaration.
 
-    ``name``: that of the key, and of the option after ``?`` unless ``option`` names another; ``kind``: one of `EXPECTED`;
-    ``example``: a value; ``meaning``: what it states; ``check``: what calls are held to, law by law; ``words``: the texts that
-    it may be, all if there are none; ``more``: whether it is for calls out of the ordinary.
+    ``name``: of the key, and of the option after ``?`` unless ``option`` differs; ``kind``: one of
+    `EXPECTED`; ``example``: a value; ``meaning``: what it states; ``check``: how calls are checked, and by
+    which laws; ``words``: allowed texts, all if empty; ``more``: whether it is for unusual calls.
     """
 
     name: str
@@ -72,17 +72,17 @@ class Key:
 
     @property
     def expected(self) -> str:
-        """What its value may be, in words."""
+        """The allowed values, in words."""
         return " or ".join(map(repr, self.words)) if self.words else EXPECTED[self.kind]
 
     @property
     def type(self) -> str:
-        """The same in a word, or the words."""
+        """The kind, or the allowed words."""
         return " or ".join(f"`{json.dumps(word)}`" for word in self.words) or self.kind
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What its value may be, as JSON Schema; null states nothing."""
+        """The allowed values as JSON Schema; null states nothing."""
         kinds: dict[str, list[Any]] = {
             SHAPE: [_SIZES],
             CONTEXT: [_SIZES, {"const": "labels"}],
@@ -98,10 +98,10 @@ class Key:
         return {"description": f"{self.meaning}.", "anyOf": typed, "examples": [self.example]}
 
 
-# The promises that a declaration can make: of a mapping the attribute ``promises`` alone.
+# Promises that a declaration can make; one with a mapping needs the attribute ``promises``.
 STATABLE = tuple(one.name for one in PROMISES.values() if one.by == ANYONE and one.kind != MAPPING)
 
-_FIT = "calls run and give what is said"
+_FIT = "calls run and return what is declared"
 _ROWS = (
     # Calls.
     Key("forward", TEXT, "call_and_ladj", "the method that maps an event; its result is the value, alone or with the log-det",
@@ -109,7 +109,7 @@ _ROWS = (
     Key("inverse", TEXT, "inv", 'the method that undoes it; "none" if there is none', "`map/inverse`, `map/log-det`"),
     Key("log_prob", TEXT, "log_prob", "the method that returns log-densities", "`shape/one-number-per-point`, `density/...`"),
     Key("sample", TEXT, "sample", "the method that draws samples", "`sampling/...`"),
-    Key("direction", TEXT, "data->latent", "which way `forward` goes, for what has a density as well",
+    Key("direction", TEXT, "data->latent", "which way `forward` maps, if there is a density as well",
         "the density is that of the base through this way; `density/change-of-variables`, `sampling/...`",
         ("data->latent", "latent->data"), option="normalizing"),
     # Shapes and sets.
@@ -153,12 +153,12 @@ _ROWS = (
     Key("perturb", LIST, 0, "its parameters are never perturbed", "nothing: it exempts", more=True),
 )  # fmt: skip
 KEYS: Mapping[str, Key] = {key.name: key for key in _ROWS}
-# Options of a run, which no object states of itself.
+# Options of a run, which are not declared.
 OF_A_RUN = ("cells", "dtype", "mutant", "override", "part", "support", "weights")
 
 
 def declaration_tables() -> tuple[str, str]:
-    """The tables of docs/guides/declaration.md: of the keys that most need, and of the others."""
+    """The two tables of docs/guides/declaration.md: common keys, and the others."""
     rows = [
         [f"`{key.name}`", key.type, f"`{key.example!r}`".replace("'", '"'), key.meaning, key.check]
         for key in KEYS.values()
@@ -181,7 +181,9 @@ def declaration_tables() -> tuple[str, str]:
 
 
 def schema() -> str:
-    """The JSON Schema of a declaration, as text. Tuples are arrays; a constraint of torch.distributions has no JSON."""
+    """The JSON Schema of a declaration, as text. Tuples are arrays; constraints of torch.distributions have
+    no JSON form.
+    """
     made = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"The declaration {FLOW}, version {VERSIONS[-1]}",

@@ -1,4 +1,4 @@
-"""The errors a user can meet; each says what was given, what was expected and the way out."""
+"""The errors a user can meet; each says what was given, what was expected, and how to proceed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-# What JAX says of code that asks for numbers where it traces shapes alone, as under `jax.jit`.
+# Messages of JAX for code that needs concrete numbers while shapes are traced, as under `jax.jit`.
 TRACED = re.compile(r"static_argnums|traced array|shape-like value: \w*Tracer|concrete value")
 UNTRACEABLE = (
     "so it cannot be called under jax.jit, by which its calls are traced: it asks for the numbers in an array "
@@ -27,7 +27,7 @@ class SpecError(FlowrefError):
 
 
 class LawError(FlowrefError):
-    """A law that is declared with something that it cannot have."""
+    """A law whose declaration is invalid."""
 
 
 class TargetError(FlowrefError):
@@ -35,15 +35,15 @@ class TargetError(FlowrefError):
 
 
 class DataError(FlowrefError):
-    """Data that cannot be read, or that are not what they are said to be."""
+    """Data that cannot be read, or that do not fit their description."""
 
 
 class UnknownShape(TargetError):
-    """No event shape was found at which the calls of an object work; in another dtype one may be."""
+    """Raised if calls work at no event shape; another dtype may have one."""
 
 
 class Ambiguous(TargetError):
-    """An object that can be read in two ways; the message names both, and the option that decides."""
+    """An object with two possible readings; the message names both, and the option that decides."""
 
 
 class ReportError(FlowrefError):
@@ -55,11 +55,9 @@ class BaselineError(FlowrefError):
 
 
 class Unsupported(FlowrefError):
-    """An ability that a live object turned out not to have; a law meeting it is not applicable,
-    with this reason.
+    """Raised when a live object lacks an ability; the law is then not applicable, with this reason.
 
-    ``waits`` and ``remedy``: of which kind the silence is (see `Silence`); None where that is the
-    affair of who catches it.
+    ``waits`` and ``remedy``: as in `Silence`; None if the caller decides.
     """
 
     def __init__(self, reason: str, *, waits: bool | None = None, remedy: str = "") -> None:
@@ -68,7 +66,7 @@ class Unsupported(FlowrefError):
 
 
 class Undecidable(FlowrefError):
-    """A measurement that cannot be judged here (a solver that does not settle under noise, say):
+    """A measurement that cannot be decided, such as a solver that does not converge under noise:
     inconclusive.
     """
 
@@ -87,14 +85,12 @@ def one_line(error: BaseException, limit: int = 160) -> str:
 
 
 def untraceable(error: BaseException) -> str:
-    """What to say of code that asks JAX for numbers where it traces shapes alone; empty of other errors."""
+    """The message for code that needs concrete numbers while JAX traces shapes; empty for other errors."""
     return UNTRACEABLE if TRACED.search(str(error)) else ""
 
 
 def user_code_location(error: BaseException) -> str:
-    """The innermost line of user code that an exception passed, in brackets; empty if there is
-    none.
-    """
+    """The innermost line of user code in a traceback, in brackets; empty if there is none."""
     ours = str(Path(__file__).resolve().parents[1])
     frames = [
         frame

@@ -1,6 +1,4 @@
-"""Packages that flowref uses and does not depend on: the extra that brings one, named wherever it is
-missing.
-"""
+"""Optional packages, and the extra that installs each, named in errors."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def installation(extra: str) -> str:
 
 
 def missing(package: str, extra: str, user: str = "") -> str:
-    """One sentence: who needs a package that is not installed, and the command that installs it."""
+    """A sentence: who needs a missing package, and the command that installs it."""
     needs = f"{user} needs {package}, which" if user else package
     return f"{needs} is not installed; `{installation(extra)}` installs it"
 
@@ -38,8 +36,8 @@ def missing(package: str, extra: str, user: str = "") -> str:
 def import_optional(
     module: str, extra: str, user: str = "", error: type[FlowrefError] = FlowrefError
 ) -> Any:
-    """A module of an optional package. Raises ``error`` with that sentence where the package is missing;
-    what else its import raises is passed on.
+    """A module of an optional package. Raises ``error`` with an installation command if the package is
+    missing; other import errors pass.
     """
     top = module.partition(".")[0]
     try:

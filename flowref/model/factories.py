@@ -1,4 +1,4 @@
-"""Classes and functions that make what is meant, among values that are meant themselves."""
+"""Distinguish classes and factory functions from objects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 def is_factory(value: Any) -> bool:
-    """Whether a live object makes what is meant: a class, or a function that can be called without
-    arguments.
+    """Whether a live object has to be called to get the audited object: a class, or a function callable
+    without arguments.
     """
     if isinstance(value, type):
         return True
@@ -18,8 +18,8 @@ def is_factory(value: Any) -> bool:
 
 
 def wants(value: Any) -> list[str]:
-    """The arguments that a class must be given, or a function that wants several; a function of one
-    may be a map itself.
+    """The required arguments of a class, or of a function with several; a function of one may be a map
+    itself.
     """
     made = isinstance(value, type) or inspect.isroutine(value)
     names = (_required(value) or []) if made else []
@@ -27,7 +27,7 @@ def wants(value: Any) -> list[str]:
 
 
 def _required(value: Any) -> list[str] | None:
-    """The arguments without a default; None where its signature is not told, as of functions in C."""
+    """The required arguments; None if there is no signature, as for C functions."""
     try:
         parameters = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):

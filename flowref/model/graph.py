@@ -1,4 +1,4 @@
-"""What a call computes, as a graph of operators."""
+"""The operators of a call, as a graph."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 
 class Ref(NamedTuple):
-    """A node, by its name."""
+    """A reference to a node, by name."""
 
     name: str
 
 
-# How arrays are called that are a statement's own, of which it is said for all values: weights of sums, and directions.
+# Prefixes of arrays that a statement quantifies over: weights of sums, and directions.
 COTANGENT, ALONG = "cotangent ", "along "
 DRAWN = (COTANGENT, ALONG)
-# Operators to whole numbers: what they come to decides a path, as comparisons do.
+# Operators to integers: their values decide a path, as comparisons do.
 STEPS = ("floor", "ceil", "round", "trunc")
 
 
@@ -26,8 +26,8 @@ STEPS = ("floor", "ceil", "round", "trunc")
 class Node:
     """One operator.
 
-    ``name``; ``op``: by its name in ATen; ``args`` and ``named``: values, or references; ``kind``: "float", "float32",
-    "complex", "int", "bool" or "list"; ``line``: the line of source that it comes of, as "file:12", empty where nothing tells.
+    ``name``; ``op``: its name in ATen; ``args`` and ``named``: values or references; ``kind``: "float",
+    "float32", "complex", "int", "bool" or "list"; ``line``: its source line as "file:12", empty if unknown.
     """
 
     name: str
@@ -41,13 +41,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A call that was traced.
+    """A traced call.
 
-    ``weights``: names and shapes of the weights that are free; ``points``: the name and the shape of the batch that it was
-    traced with; ``given``: of a context, if there is one; ``constants``: arrays that code holds; ``nodes``: in their order;
-    ``outputs``: of the value and the log-det, None where there is none; ``guards``: what code asked of numbers, with what
-    was answered; ``trained``: the weights that are parameters, and no buffers; ``variances``: those that are variances, which
-    are not negative.
+    ``weights``: names and shapes of free weights;
+    ``points``: name and shape of the traced batch; ``given``: of its context, or None;
+    ``constants``: other arrays in the code;
+    ``nodes``: in order of execution;
+    ``outputs``: of value and log-det, None if there is none;
+    ``guards``: questions that code asked of numbers, with the answers;
+    ``trained``: weights that are parameters, not buffers; ``variances``: nonnegative ones.
     """
 
     weights: Mapping[str, tuple[int, ...]]
@@ -62,25 +64,25 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of points and of a context."""
+        """The names of the points, and of the context if there is one."""
         return (self.points[0],) if self.given is None else (self.points[0], self.given[0])
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of all nodes and inputs."""
+        """The shapes of all nodes and inputs."""
         given = () if self.given is None else (self.given,)
         own = ((node.name, node.shape) for node in self.nodes)
         return dict((*self.weights.items(), self.points, *given, *own))
 
     @property
     def written(self) -> set[str]:
-        """The weights, points and contexts that a node writes to."""
+        """Weights, points and contexts that a node writes to in place."""
         sources = {*self.weights, *self.inputs}
         targets = {node.args[0].name for node in self.nodes if node.op == "copy_"}
         return targets & sources
 
     def needed(self, known: Container[str]) -> list[Node]:
-        """The nodes that the outputs come of, in their order; what is ``known`` comes of nothing."""
+        """The nodes that the outputs depend on, in order; ``known`` names are not expanded."""
         wanted = {ref.name for ref in self.outputs if ref is not None}
         found = []
         for node in reversed(self.nodes):
@@ -91,7 +93,7 @@ class Graph:
         return found[::-1]
 
     def moving(self, *sources: str) -> set[str]:
-        """The nodes that depend on some others."""
+        """The nodes that depend on given ones."""
         found = set(sources)
         for node in self.nodes:
             if any(ref.name in found for ref in references((node.args, dict(node.named)))):
@@ -100,7 +102,7 @@ class Graph:
 
 
 def references(value: Any) -> list[Ref]:
-    """The references in an argument."""
+    """The references in an argument, nested."""
     if isinstance(value, Ref):
         return [value]
     if isinstance(value, Mapping):
@@ -111,7 +113,7 @@ def references(value: Any) -> list[Ref]:
 
 
 def renamed_node(node: Node, names: Mapping[str, str]) -> Node:
-    """A node whose arguments go by other names; those that have none keep their own."""
+    """A node with its references renamed; names without an entry are kept."""
 
     def changed(value: Any) -> Any:
         if isinstance(value, Ref):
@@ -127,28 +129,26 @@ def renamed_node(node: Node, names: Mapping[str, str]) -> Node:
 
 @dataclass(frozen=True)
 class Branches:
-    """What comparisons and places came to at drawn points: arrays of truth values and of whole numbers, by the names of
-    nodes.
-    """
+    """The outcomes of comparisons and index choices at drawn points: boolean and integer arrays by node."""
 
     decided: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Alike for the same path."""
+        """Equal for equal paths."""
         return tuple(
             (name, np.asarray(value).tobytes()) for name, value in sorted(self.decided.items())
         )
 
 
 class TracedCall(Protocol):
-    """A call that was traced."""
+    """A traced call of an object."""
 
     def agrees(self, points: Sequence[Any]) -> bool:
-        """Whether the graph computes what the object does, at batches of points, and with other weights."""
+        """Whether the graph reproduces the object at other batches, and with other weights."""
 
     def graph(self) -> Graph:
-        """The graph."""
+        """The traced graph."""
 
     def path(self, x: Any) -> Branches | None:
-        """What comparisons and places come to for a batch; None where that takes arrays of other shapes."""
+        """The branch outcomes for a batch; None if its arrays have other shapes."""

@@ -1,4 +1,4 @@
-"""A subject turned around: the inverse of a bijection is a bijection, of which the same is stated."""
+"""The inverse of a bijection as a subject, to which the same laws apply."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ITERATES, ACCURACY = "iterative-forward", "inverse-tolerance"
 
 
 def inverted(subject: Subject) -> Subject:
-    """The inverse as ``forward`` and the map as ``inverse``, with what is known of them; without what is of
-    one direction alone, and of the object as a whole. It has no calls where there is no inverse.
+    """The subject with ``forward`` and ``inverse`` exchanged, without facts of one direction or of the
+    whole object. It has no calls if there is no inverse.
     """
     facts, promises = subject.facts, dict(subject.promises)
     if ACCURACY in promises and not promises.pop(ITERATES, False):
@@ -46,7 +46,7 @@ def inverted(subject: Subject) -> Subject:
         facts=turned_facts,
         calls=calls,
         normalizing="forward",
-        play=_played(subject.play),
+        play=_play_with_swapped_directions(subject.play),
         arrange=None,
         walk=None,
         own=None,
@@ -54,15 +54,14 @@ def inverted(subject: Subject) -> Subject:
         parts=(),
         part_maps=(),
         refined=None,
-        jacobian=_other_way(subject.jacobian),
-        vjp=_other_way(subject.vjp),
-        along=_other_way(subject.along),
-        slope=_other_way(subject.slope),
+        jacobian=_with_swapped_direction(subject.jacobian),
+        vjp=_with_swapped_direction(subject.vjp),
+        along=_with_swapped_direction(subject.along),
+        slope=_with_swapped_direction(subject.slope),
     )
 
 
-def _played(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
-    """Lives in which the calls of the map are those of the inverse."""
+def _play_with_swapped_directions(play: Callable[..., Life] | None) -> Callable[..., Life] | None:
     if play is None:
         return None
     known = play
@@ -86,8 +85,7 @@ def _around(step: Step[Any]) -> Step[Any]:
     )
 
 
-def _other_way(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """An ability that is told of which call it is."""
+def _with_swapped_direction(ability: Callable[..., Any] | None) -> Callable[..., Any] | None:
     if ability is None:
         return None
     known = ability

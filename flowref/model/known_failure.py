@@ -1,29 +1,29 @@
-"""Known failures: what a library's maintainers have recorded, and how it stands in an audit."""
+"""Known failures: recorded by a library's maintainers, and their standing in an audit."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
 
-# What is said of a case whose weights came from another file than they do now.
-OTHER_WEIGHTS = "its weights are others by now"
+# For a case recorded with other weights.
+OTHER_WEIGHTS = "its weights have changed since"
 
 
 class Standing(enum.StrEnum):
-    """How a known failure stands. It overlays a verdict and never changes one."""
+    """The standing of a known failure. It accompanies a verdict and never changes it."""
 
-    KNOWN = "KNOWN"  # it fails as it is known to
-    FIXED = "FIXED"  # it no longer fails: its entry is stale
-    CHANGED = "CHANGED"  # it fails otherwise, which is new
-    EXPIRED = "EXPIRED"  # it fails, and the date up to which that was accepted has passed
-    UNDECIDED = "UNDECIDED"  # it was not measured, or nothing could be said
+    KNOWN = "KNOWN"  # fails as recorded
+    FIXED = "FIXED"  # no longer fails: the entry is stale
+    CHANGED = "CHANGED"  # fails in another way, which is new
+    EXPIRED = "EXPIRED"  # fails, and was accepted up to a date that has passed
+    UNDECIDED = "UNDECIDED"  # not measured, or inconclusive
 
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """One entry in an audit: for a pair that fails the pair, else the globs of the entry.
+    """One entry in an audit: with the failing pair, else with the globs of the entry.
 
-    ``reason``, ``issue`` and ``expires`` are the entry's; ``detail`` says why it stands so.
+    ``reason``, ``issue`` and ``expires``: of the entry; ``detail``: why it has this standing.
     """
 
     target: str

@@ -1,4 +1,4 @@
-"""Laws and mutants: statements with what they need, how they are measured and how they are judged."""
+"""Laws and mutants: statements, their requirements, measures and tolerances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flowref.model.requirement import Requirement
 from flowref.model.subject import Batch, Subject
 from flowref.model.target import Condition, Direction, History, Mode, Target
 
-# How many features a law means that asks for several hundred.
+# The number of features for laws that need several hundred.
 MANY_FEATURES = 384
 CLAIM, CONTRACT, ADVICE = "claim", "contract", "advice"
 ROUNDING, EXACT, BOUND, STATISTICAL = "rounding", "exact", "bound", "statistical"
@@ -29,25 +29,22 @@ VALUES, VOLUME = "values", "volume"
 
 @dataclass(frozen=True)
 class Residual:
-    """What a law measured, one row per point.
+    """The measurement of a law, one row per point.
 
-    ``value`` ``(batch, ...)``: should be zero. ``scale`` ``(batch,)``: the magnitude to which
-    rounding is relative.
-    ``allowed`` ``(batch,)``: a closed bound, for laws with the "bound" tolerance, or an addition to
-    the rounding allowance (a promised inverse tolerance, the error estimate of a difference
-    quotient).
-    ``decidable`` ``(batch,)``: False where the law says nothing (the map is not finite there); such
-    rows are counted.
-    ``excused``: facts about a point for which the law says nothing of it, each with the rows where it is so,
-    ``(batch,)``; asked in this order, and only where a residual is conspicuous.
-    ``trivial`` ``(batch,)``: True where the law holds whatever the subject does; a pass needs a row
-    that is not.
-    ``span``: the largest response to noise at which rounding is still a small change of it. The
-    logarithm of a determinant that is measured has half a nat: beyond, the determinant may be
-    nothing but rounding, and its logarithm anything.
-    ``nats`` ``(batch,)``: the error of a log-det or log-density, where the value is another measure of it.
-    ``observed``: named numbers per point, for the reader. ``note``: a sentence for the reader.
-    ``road``: how it was measured where there are several ways, in words; said of what holds, too.
+    ``value`` ``(batch, ...)``: zero if the law holds;
+    ``scale`` ``(batch,)``: the magnitude to which rounding is relative;
+    ``allowed`` ``(batch,)``: the bound of a "bound" law, or an addition to the rounding allowance (a
+        promised inverse tolerance, the error estimate of a difference quotient);
+    ``decidable`` ``(batch,)``: False where the law does not apply (the map is not finite); such rows are
+        counted;
+    ``excused``: named facts that exempt points, each with a lazily computed mask ``(batch,)``, evaluated in
+        order and only for suspicious rows;
+    ``trivial`` ``(batch,)``: True where the law holds for any subject; a pass needs another row;
+    ``span``: the largest response to noise for which rounding is a small perturbation. For the logarithm of
+        a measured determinant half a nat: beyond, the determinant may be rounding alone;
+    ``nats`` ``(batch,)``: the error of a log-det or log-density, if ``value`` is another measure of it;
+    ``observed``: named numbers per point, for reports; ``note``: a sentence for reports;
+    ``road``: the method of measurement if there are several; reported also for laws that hold.
     """
 
     value: Array
@@ -63,20 +60,18 @@ class Residual:
     road: str = ""
 
     def per_row(self) -> Array:
-        """The largest absolute residual of each point, ``(batch,)`` float64; nan if any entry is
-        nan.
-        """
+        """The largest absolute residual of each point, ``(batch,)`` float64; NaN if any entry is NaN."""
         value = np.abs(np.asarray(self.value, dtype=np.float64))
         return value.reshape(len(value), -1).max(1) if value.size else np.zeros(len(value))
 
     @cached_property
     def silent(self) -> Array:
-        """Where the law says nothing, ``(batch,)``."""
+        """Rows that the law does not decide, ``(batch,)``."""
         return np.asarray(np.any([self._undecidable, *self.excuses.values()], axis=0))
 
     @cached_property
     def excuses(self) -> dict[str, Array]:
-        """The rows that each fact excuses, of those that none before it does."""
+        """For each exempting fact its rows ``(batch,)``, without those of earlier facts."""
         left, found = ~self._undecidable, {}
         for words, rows in self.excused.items():
             found[words] = left & np.asarray(rows(), dtype=bool)
@@ -90,7 +85,7 @@ class Residual:
         return ~np.asarray(self.decidable, dtype=bool)
 
 
-# What the fields of a law may be.
+# Allowed values of fields of a law.
 CHOICES = {
     "force": (CLAIM, CONTRACT, ADVICE),
     "about": ("", VALUES, VOLUME),
@@ -100,26 +95,27 @@ CHOICES = {
     "mode": ("eval", "train"),
     "direction": ("forward", "inverse"),
 }
-# The weights that a law visits: as they are given, and by how much of their spread they are moved.
+# Parameter perturbations, in standard deviations: as given, near, and farther away.
 GIVEN, NEARBY, AWAY, ANYWHERE = (0.0,), (0.0, 0.3), (0.3, 1.0), (0.0, 0.1, 0.3, 1.0, 3.0)
-# As they are given, and where last layers of zeros have moved far.
+# As given, and with last layers of zeros moved far.
 OUTWARD = (*GIVEN, *AWAY)
-# What the laws of this package choose from: weights, batches of the standard profile, points of a batch.
+# Allowed choices of laws in this package: weights, batches of the standard profile, points of a
+# batch.
 SCALES, EFFORTS, SIZES = (GIVEN, NEARBY, AWAY, OUTWARD, ANYWHERE), (1, 2, 4, 10), (1, 3, 7, 16, 48)
-# The first argument is a `Subject`, which has at run time what its annotation asks for.
+# The first argument is a `Subject`; the annotation names the abilities that it has at run time.
 Measure = Callable[[Any, Batch], Residual]
-# Asked without noise, it gives what tells under noise how far the residual of each point moves,
-# ``(batch,)``; nan where that cannot be told.
+# Called without noise; the returned function gives, under noise, how far the residual of each point
+# moves, ``(batch,)``, NaN if unknown.
 Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 
-# Names of circumstances in which any law can be measured, the last in the brackets of an id; the way
-# back is one of them where it is not the first.
+# Circumstances in which any law can be measured, in the order of the brackets of an id; "inverse"
+# may also come first.
 CIRCUMSTANCES = ("train", "trained", "no-grad", "context", "one-context", "other-size", "many")
 
 
 def statement_of(law_id: str) -> str:
-    """The statement that a law is a case of.
+    """The statement of a law's id, without its cases.
 
     >>> statement_of("map/log-det[train]"), statement_of("map/log-det")
     ('map/log-det', 'map/log-det')
@@ -169,8 +165,8 @@ def spelled(name: str) -> str:
 
 
 def named_by(glob: str, law_id: str) -> bool:
-    """Whether a glob names a law. A statement names all of its cases, with ``[]`` behind it none;
-    other brackets stand for themselves.
+    """Whether a glob matches a law. A statement matches all of its cases, and none with ``[]`` appended;
+    other brackets match themselves.
 
     >>> [named_by(glob, "a/b[c]") for glob in ("a/b", "a/*", "a/b[*]", "a/b[]", "a/b[d]")]
     [True, True, True, False, False]
@@ -184,11 +180,10 @@ def named_by(glob: str, law_id: str) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """A circumstance in which the statement of a law is measured as well.
+    """A circumstance in which a law is measured as well.
 
-    ``name``: as it is typed, in brackets behind the law; ``words``: how it is told, in front of the
-    statement; ``changes``: the fields of the law that are others; ``applies``: the condition under which the
-    case speaks, beside that of the law.
+    ``name``: in the brackets of its id; ``words``: a phrase in front of the statement; ``changes``: fields
+    of the law that differ; ``applies``: a further condition.
     """
 
     name: str
@@ -199,43 +194,39 @@ class Case:
 
 @dataclass(frozen=True)
 class Law:
-    """One claim about a subject. The registry makes it picklable, by its id.
+    """One claim about a subject. The registry pickles it by its id.
 
-    ``about``: "values" of a law that compares values alone, whose log-dets may be in single precision; "volume" of one of
-    volume or mass, which depend on what is one event.
-    ``nats``: its residual is the error of a log-det or log-density, in nats.
-    ``points``: where they are drawn: "domain", "latents" (in the codomain where one is declared,
-    else in the domain), "beyond" (outside the domain) or "data" (where the log-density lives).
-    ``history``: how the subject has lived before the measurement, ``mode``: in which mode it is, ``direction``: "inverse"
-    where it is turned around, ``grad``: whether calls record gradients, ``contextual``: whether
-    they are given a context that may be left out, ``one_context``: whether all are given the same, ``resized``: whether
-    events are of another size (see `Condition`). ``cases``: further
-    circumstances in which it is measured, each by a law of its own; ``case_of``: the id of the law
-    that such a one is a case of.
-    ``local``: a violation must persist beside the point (else it is a kink, or a jump of the
-    log-det, where rounding decides on which side a call falls); False for laws of values, which
-    hold at every single point.
-    ``scales``: the parameter perturbations to visit. ``effort``: batches measured in the standard
-    profile.
-    ``promise``: for a contract, the promise that makes it judged. ``size``: the largest batch
-    drawn.
-    ``applies``: the condition under which it speaks.
-    ``thorough``: measured in the thorough profile only (its cost is seconds). ``parted``: a
-    violation of a composite is searched for the first part that violates the same law.
-    ``arbitrate(subject, point)``: asked about a violation, names more numbers for the reader, and a
-    reason to doubt the accusation (empty if there is none). ``rebuild``: measured on the target
-    built larger, where it promises (by this name) which option sets its number of features;
-    ``features``: that number, 0 for several hundred. A target that refuses to be built so is not
-    judged. ``lines``: measured on a line scan as well (see `checking.lines`), for laws of single
-    points that are cheap on a thousand of them. ``key``: the name that seeds are derived from, the first id that it had.
-    ``picture(subject, point)``: a figure of a violation, measured once when it is recorded.
-    ``echo``: of a law that compares a call with itself, made in another manner: how the call alone
-    answers to noise is how the residual does, and costs a fraction.
-    ``by_steps``: what falls as a solver takes more steps is the error of these; False for a law that
-    makes one call twice, which no number of steps explains.
-    ``rows``: how many points are measured at once, 0 for as many as the schedule has.
-    ``pointwise``: a point by itself shows as much of it as several; where rows are dear, one is
-    measured. ``fewest``: of fewer points nothing is said, however dear rows are.
+    ``about``: "values" if only values are compared and log-dets may be float32; "volume" if the law
+        concerns volume or mass, which depend on the event shape;
+    ``nats``: the residual is the error of a log-det or log-density, in nats;
+    ``points``: where inputs are drawn: "domain", "latents" (the codomain if declared, else the domain),
+        "beyond" (outside the domain) or "data" (the support of the density);
+    ``history``, ``mode``, ``direction``, ``grad``, ``contextual``, ``one_context``, ``resized``: the
+        condition of the subject, see `Condition`;
+    ``cases``: further circumstances, each a law of its own; ``case_of``: the id of the law that such a one
+        belongs to;
+    ``local``: a violation must persist near the point, else it is a kink, or a jump of the log-det decided
+        by rounding; False for laws of values, which hold at every point;
+    ``scales``: parameter perturbations to visit; ``effort``: batches in the standard profile;
+    ``promise``: the promise that makes a contract applicable;
+    ``size``: the largest batch; ``rows``: points measured at once, 0 for the schedule's number;
+    ``applies``: the condition of applicability;
+    ``thorough``: measured in the thorough profile only, since it takes seconds;
+    ``parted``: a violation of a composite is located in its first part that violates the law;
+    ``arbitrate(subject, point)``: for a violation, further numbers for the report and a reason to doubt it
+        (empty if none);
+    ``rebuild``: measured on a larger build, if the target promises under this name which option sets its
+        number of features; ``features``: that number, 0 for several hundred. Targets that cannot be built
+        so are skipped;
+    ``lines``: measured on a line scan as well (see `checking.lines`), for cheap laws of single points;
+    ``key``: seeds the random numbers; the first id that the law had;
+    ``picture(subject, point)``: the figure of a violation, measured once when it is recorded;
+    ``echo``: for a law that compares a call with itself in another manner: the noise of the residual, from
+        the call alone and at a fraction of the cost;
+    ``by_steps``: a residual that decreases with the number of solver steps is solver error; False for a law
+        that repeats one call, which steps cannot explain;
+    ``pointwise``: one point shows as much as several; if rows are expensive, one is measured;
+    ``fewest``: the minimal number of points, even if rows are expensive.
     """
 
     id: str
@@ -296,23 +287,23 @@ class Law:
 
     @property
     def base(self) -> str:
-        """The id of the law that it is a case of, else its own: laws of one base measure the same."""
+        """The id of the law that it is a case of, else its own; laws with one base share measurements."""
         return self.case_of or self.id
 
     @property
     def is_case(self) -> bool:
-        """Whether it is a law in another circumstance, `in_case`."""
+        """Whether the law is a case of another one."""
         return bool(self.case_of)
 
     @property
     def condition(self) -> Condition:
-        """The condition in which it is asked whether it speaks."""
+        """The condition in which its applicability is checked."""
         fields = ("history", "mode", "direction", "grad", "contextual", "one_context", "resized")
         return Condition(**{name: getattr(self, name) for name in fields})
 
     def in_case(self, case: Case) -> Law:
-        """The law in another circumstance, ``law[case]``: its statement and its measure, other points,
-        weights or modes, and numbers of its own.
+        """The law ``law[case]``: the same statement and measure at other points, weights or modes, with its
+        own seeds.
         """
         ids = [id_of(statement_of(one), (*cases_of(one), case.name)) for one in (self.id, self.key)]
         both = [one for one in (self.applies, case.applies) if one is not None]
@@ -329,9 +320,8 @@ class Law:
         )
 
     def measured_on(self, target: Target, promises: Mapping[str, Any]) -> Target | None:
-        """The target that the law is measured on: itself, or where ``rebuild`` asks for it the same
-        construction with another number of features; None where the construction does not promise
-        an option for that.
+        """The target that the law is measured on: itself, or for ``rebuild`` the construction with another
+        number of features; None if it promises no option for that.
         """
         if self.rebuild is None:
             return target
@@ -348,8 +338,8 @@ class Law:
 
 
 def law(law_id: str, **details: Any) -> Callable[[Measure], Law]:
-    """Declare a law: the decorated function measures it, its docstring states it, and what it needs
-    is the Protocol that its first parameter is annotated with.
+    """Declare a law: the function measures it, its docstring states it, and the Protocol that annotates its
+    first parameter names the required abilities.
     """
 
     def declare(measure: Measure) -> Law:
@@ -363,11 +353,10 @@ def law(law_id: str, **details: Any) -> Callable[[Measure], Law]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defect put into a healthy subject, which the named law must catch.
+    """A defect injected into a healthy subject, which the law must detect.
 
-    ``apply(subject, size)`` returns the mutated subject; ``size`` scales the defect where it has
-    one.
-    ``host``: the spec of a healthy target that shows it.
+    ``apply(subject, size)`` returns the mutated subject; ``size`` scales the defect if it has a size.
+    ``host``: the spec of a healthy target.
     """
 
     law: str
@@ -386,7 +375,7 @@ class Mutant:
 def mutant(
     law_id: str, *, host: str, sizes: tuple[float, ...] = ()
 ) -> Callable[[Callable[..., Subject]], Mutant]:
-    """Declare a mutant: the decorated function damages a subject, its docstring says how."""
+    """Declare a mutant: the function damages a subject, and its docstring describes the defect."""
 
     def declare(apply: Callable[..., Subject]) -> Mutant:
         description = " ".join((apply.__doc__ or "").split())

@@ -1,5 +1,5 @@
-"""Manifolds: sets of points on which a density is per area, with coordinates in which it is per volume. Functions of
-arrays of numpy, of torch and of JAX alike.
+"""Manifolds: sets on which a density is per area, with coordinates in which it is per volume. All functions
+take arrays of numpy, torch or JAX.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ import numpy as np
 
 from flowref.model.support import REAL, Support, draw_points
 
-# How far a point may be off a manifold by rounding, in double precision and where some may have been in half precision.
+# Tolerances for the distance from a manifold, in double precision and after half precision.
 NEAR, HALF = 1e-4, 0.1
 PI = math.pi
 
 
 @dataclass(frozen=True)
 class Manifold:
-    r"""A manifold with coordinates of all of it but a set without area.
+    """A manifold with coordinates that cover all of it but a null set.
 
-    ``name``: as sentences name it. ``words``: the coordinates, as the line of a target names them. ``event``: the shape of
-    one point; ``shape``: of its coordinates; ``support``: the set that these fill. ``point(u)`` and ``coordinates(x)``: the
-    points of coordinates ``(batch, *shape)``, and back; of a point that is off the manifold nan. ``log_area(u)``: the
-    logarithm of the area of a unit of volume of the coordinates, ``(batch,)``. ``off(x)``: how far points are off it,
-    ``(batch,)``. ``kind``: the name of the set (see `Support`) whose uniform points are uniform on it, empty where there
-    are none, and ``log_volume``: the logarithm of its area. ``origin``: a point whose coordinates those of another may take
-    the place of (see `seen_from`), by the isometries there and back that ``turned`` gives. ``center`` and ``factor``: where
-    and how large it is beside the set of that kind.
+    ``name``: in sentences; ``words``: its coordinates, on the line of a target;
+    ``event``: shape of a point; ``shape``: of its coordinates; ``support``: the set of coordinates;
+    ``point(u)``: ``(batch, *shape)`` to ``(batch, *event)``; ``coordinates(x)``: its inverse, NaN off the
+        manifold;
+    ``log_area(u)`` ``(batch,)``: the log of the area element;
+    ``off(x)`` ``(batch,)``: the distance from the manifold;
+    ``kind``: the `Support` whose uniform points are uniform on it, empty if none; ``log_volume``: log of
+        its area;
+    ``origin``: a point for `seen_from`, with isometries there and back from ``turned``;
+    ``center``, ``factor``: position and size relative to the set of that kind.
     """
 
     name: str
@@ -52,11 +54,13 @@ class Manifold:
 
     @property
     def size(self) -> int:
-        """Its dimensions."""
+        """The dimension."""
         return math.prod(self.shape)
 
     def uniform(self, count: int, rng: np.random.Generator) -> tuple[Any, Any]:
-        """The coordinates of uniform points, and the log-density of these coordinates, ``(count,)``."""
+        """Coordinates of uniform points ``(count, *shape)``, and the log-density of these coordinates
+        ``(count,)``.
+        """
         if self.kind == "torus":
             low, high = (np.broadcast_to(end, self.size) for end in self.support.ends)
             flat = low + (high - low) * rng.random((count, self.size))
@@ -67,13 +71,13 @@ class Manifold:
         return u, self.log_area(u) - self.log_volume
 
     def holds(self, x: Any) -> bool:
-        """Whether all points lie on it."""
+        """Whether all points ``(batch, *event)`` lie on it."""
         return tuple(x.shape[1:]) == self.event and bool((self.off(x) <= NEAR).all())
 
     def seen_from(self, image: Any) -> Manifold:
-        """The same manifold in coordinates that are turned by an isometry: those of ``image``, a point ``event``, are what
-        those of ``origin`` are here. A map that takes the one to the other is then smooth in coordinates where it is one
-        of a sphere.
+        """The same manifold in coordinates rotated by an isometry: ``image``, a point ``event``, gets the
+        coordinates of ``origin``. A map of spheres that takes ``origin`` to ``image`` is smooth in these
+        coordinates.
         """
         if self.turned is None:
             return self
@@ -85,7 +89,7 @@ class Manifold:
         )
 
     def moved(self, center: Any, factor: float, name: str) -> Manifold:
-        """The manifold $c + r M$, with the coordinates of M, called by a name of its own."""
+        """The manifold $c + r M$ with the coordinates of M, under another name."""
 
         def back(x: Any) -> Any:
             return (x - alike(center, x)) / factor
@@ -115,25 +119,25 @@ def _after(x: Any, *, first: Callable[[Any], Any], then: Callable[[Any], Any]) -
 
 
 def namespace(x: Any) -> Any:
-    """The module of functions for an array: numpy, torch or jax.numpy."""
+    """The module of array functions: numpy, torch or jax.numpy."""
     own = getattr(x, "__array_namespace__", None)
     return sys.modules["torch"] if own is None else own()
 
 
 def alike(constant: Any, x: Any) -> Any:
-    """A constant as an array of the kind of another."""
+    """A constant as an array of the type of ``x``."""
     if hasattr(x, "new_tensor"):
         return x.new_tensor(constant)
     return namespace(x).asarray(constant, dtype=x.dtype)
 
 
 def total(x: Any) -> Any:
-    """The sum over an event, ``(batch,)``."""
+    """The sum over an event: ``(batch, *event)`` -> ``(batch,)``."""
     return x.reshape(len(x), math.prod(x.shape[1:])).sum(-1)
 
 
 def worst(x: Any) -> Any:
-    """The largest entry of an event, ``(batch,)``; nan where one is nan."""
+    """The largest entry of an event, ``(batch,)``; NaN if one is NaN."""
     xp = namespace(x)
     return xp.amax(abs(x).reshape(len(x), math.prod(x.shape[1:])), -1)
 
@@ -142,7 +146,9 @@ def worst(x: Any) -> Any:
 
 
 def sphere(event: tuple[int, ...]) -> Manifold:
-    """Unit vectors along the last axis of an event, seen from $-e_n$: a sphere for each position of the other axes."""
+    """Unit vectors along the last axis of an event, by stereographic projection from $-e_n$; one sphere for
+    each position of the other axes.
+    """
     *lead, size = event
     name = "circle" if size == 2 else f"sphere S^{size - 1}"
     name = f"unit {name}" if math.prod(lead) == 1 else f"product of {math.prod(lead)} unit {name}s"
@@ -163,22 +169,22 @@ def sphere(event: tuple[int, ...]) -> Manifold:
 
 
 def log_sphere(size: int) -> float:
-    r"""The logarithm of the area of the unit sphere of $R^n$, $2 \pi^{n/2} / \Gamma(n/2)$."""
+    r"""Log area of the unit sphere of $R^n$: $\log(2 \pi^{n/2} / \Gamma(n/2))$."""
     return math.log(2) + size / 2 * math.log(PI) - math.lgamma(size / 2)
 
 
 def unit_off(x: Any) -> Any:
-    """By how much lengths are not one."""
+    """The deviation of norms from one, ``(batch,)``."""
     return worst((x * x).sum(-1) ** 0.5 - 1)
 
 
 def around(u: Any) -> Any:
-    """One and the mean size of entries, by which coordinates are divided, so that no square of them overflows."""
+    """One plus the mean magnitude of entries: dividing by it keeps squares from overflowing."""
     return 1 + (abs(u) / u.shape[-1]).sum(-1)
 
 
 def sphere_point(u: Any) -> Any:
-    """$(2u, 1 - |u|^2) / (1 + |u|^2)$, over the square of `around`."""
+    """$(2u, 1 - |u|^2) / (1 + |u|^2)$, with both divided by the square of `around`."""
     xp = namespace(u)
     t = 1 / around(u)[..., None]
     v = u * t
@@ -187,7 +193,7 @@ def sphere_point(u: Any) -> Any:
 
 
 def stereographic(x: Any) -> Any:
-    """$x / (1 + x_n)$, which below the equator is $x (1 - x_n) / |x|^2$ of the first coordinates."""
+    """$x / (1 + x_n)$; on the lower half as $x (1 - x_n) / |x|^2$, to avoid cancellation."""
     xp = namespace(x)
     first, last = x[..., :-1], x[..., -1:]
     upper = last >= 0
@@ -206,7 +212,7 @@ def stereographic_area(u: Any) -> Any:
 
 
 def reflected(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The reflections that exchange $-e_n$ and an image, one for each sphere of an event."""
+    """The reflections that exchange $-e_n$ and ``image``, one for each sphere of an event."""
     image = np.asarray(image, dtype=np.float64)
     axis = image.copy()
     axis[..., -1] += 1
@@ -217,16 +223,16 @@ def reflected(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def reflect(x: Any, *, axis: Any) -> Any:
-    """$x - 2 (x a) a$."""
+    """The reflection $x - 2 (x a) a$."""
     a = alike(axis, x)
     return x - 2 * (x * a).sum(-1)[..., None] * a
 
 
-# Half of a sphere, of which opposite points are one: axes, and rotations as quaternions.
+# Half spheres with antipodal points identified: axes, and rotations as quaternions.
 
 
 def axes(event: tuple[int, ...]) -> Manifold:
-    """Unit vectors of which opposite ones are the same, seen from the middle on to a plane; per area of half a sphere."""
+    """Unit vectors up to sign, by gnomonic projection; densities are per area of half a sphere."""
     *lead, size = event
     name = f"the half sphere S^{size - 1} of axes x = -x"
     return Manifold(
@@ -244,7 +250,7 @@ def axes(event: tuple[int, ...]) -> Manifold:
 
 
 def axis_point(u: Any) -> Any:
-    r"""$(u, 1) / \sqrt{1 + |u|^2}$."""
+    r"""The axis $(u, 1) / \sqrt{1 + |u|^2}$."""
     xp = namespace(u)
     t = 1 / around(u)[..., None]
     whole = xp.concatenate([u * t, t], -1)
@@ -252,12 +258,12 @@ def axis_point(u: Any) -> Any:
 
 
 def gnomonic(x: Any) -> Any:
-    """The coordinates of an axis."""
+    """Gnomonic coordinates $x_{1:n-1} / x_n$."""
     return x[..., :-1] / x[..., -1:]
 
 
 def gnomonic_area(u: Any) -> Any:
-    r"""$-\tfrac{n}{2} \log(1 + |u|^2)$ of an axis of $R^n$."""
+    r"""Log area element $-\tfrac{n}{2} \log(1 + |u|^2)$ for axes of $R^n$."""
     xp = namespace(u)
     s = around(u)
     v = u / s[..., None]
@@ -269,7 +275,9 @@ def gnomonic_area(u: Any) -> Any:
 
 
 def rotations(event: tuple[int, ...], log_volume: float = 0.0, per: str = "") -> Manifold:
-    """Rotation matrices along the last two axes, as $v / w$ of their quaternions; per Haar measure of so much volume."""
+    """Rotation matrices along the last two axes, with coordinates $v / w$ of their quaternions; densities
+    are per Haar measure of total ``exp(log_volume)``.
+    """
     lead = event[:-2]
     number = math.prod(lead)
     name = "the rotations SO(3)" if number == 1 else f"a product of {number} rotations SO(3)"
@@ -291,7 +299,7 @@ def rotations(event: tuple[int, ...], log_volume: float = 0.0, per: str = "") ->
 
 
 def rotation_off(x: Any) -> Any:
-    """By how much matrices are not orthogonal, or their determinant is not one."""
+    """The deviation from orthogonality, or of the determinant from one."""
     xp = namespace(x)
     gram = worst(x @ x.swapaxes(-1, -2) - alike([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]], x))
     a, b, c = x[..., 0, :], x[..., 1, :], x[..., 2, :]
@@ -320,7 +328,7 @@ def rotation_point(u: Any) -> Any:
 
 
 def quaternion(x: Any) -> Any:
-    """A quaternion of a rotation, vector before scalar, up to its sign: the largest column of $4 q q^T$."""
+    """A quaternion of a rotation, vector first, up to sign: the largest column of $4 q q^T$."""
     xp = namespace(x)
     m = [[x[..., i, j] for j in range(3)] for i in range(3)]
     (a, b, c), (d, e, f), (g, h, i) = m
@@ -339,18 +347,18 @@ def quaternion(x: Any) -> Any:
 
 
 def rodrigues(x: Any) -> Any:
-    """The vector of a rotation's quaternion over its scalar: its axis times the tangent of half its angle."""
+    """Rodrigues parameters: the axis times the tangent of half the angle."""
     return gnomonic(quaternion(x))
 
 
 def rotation_area(u: Any, *, log_volume: float) -> Any:
-    """Haar measure of a total volume: that of half of S^3, which is pi squared, over that."""
+    r"""Log area element for a total of ``exp(log_volume)``; half of $S^3$ has area $\pi^2$."""
     spheres = math.prod(u.shape[1:-1])
     return gnomonic_area(u) + spheres * (log_volume - 2 * math.log(PI))
 
 
 def multiplied(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """The multiplications that take an image to the identity, and back."""
+    """The left multiplications that map ``image`` to the identity, and back."""
     image = np.asarray(image, dtype=np.float64)
     return (
         partial(product, left=image.swapaxes(-1, -2).tolist()),
@@ -359,7 +367,7 @@ def multiplied(image: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def product(x: Any, *, left: Any) -> Any:
-    """A matrix times rotations."""
+    """The product ``left @ x`` with rotations ``(batch, ..., 3, 3)``."""
     return alike(left, x) @ x
 
 
@@ -367,8 +375,8 @@ def product(x: Any, *, left: Any) -> Any:
 
 
 def simplex(event: tuple[int, ...], log_unit: float = 0.0) -> Manifold:
-    """Positive entries that sum to one along the last axis, as the logarithms of their ratios to the last. ``log_unit``: of
-    a unit of the density, zero where it is per volume of all entries but the last.
+    r"""Positive entries summing to one along the last axis, with coordinates $\log(x_i / x_K)$.
+    ``log_unit``: log volume of the density's unit; zero for the volume of all entries but the last.
     """
     *lead, size = event
     name = f"the simplex of {size} entries"
@@ -388,7 +396,7 @@ def simplex(event: tuple[int, ...], log_unit: float = 0.0) -> Manifold:
 
 
 def simplex_off(x: Any) -> Any:
-    """By how much entries are negative, or sum to another number than one."""
+    """The violation of nonnegativity, or the deviation of the sum from one."""
     xp = namespace(x)
     return xp.maximum(worst(x.sum(-1)[..., None] - 1), worst(abs(x) - x))
 
@@ -401,7 +409,7 @@ def _log_shares(u: Any) -> Any:
 
 
 def simplex_point(u: Any) -> Any:
-    """The shares of log-ratios."""
+    """Softmax of $(u, 0)$."""
     return namespace(u).exp(_log_shares(u))
 
 
@@ -412,7 +420,7 @@ def log_ratios(x: Any) -> Any:
 
 
 def simplex_area(u: Any, *, log_unit: float) -> Any:
-    r"""$\sum \log x_i$."""
+    r"""$\sum \log x_i$, plus ``log_unit`` for each simplex of an event."""
     return total(_log_shares(u)) + log_unit * math.prod(u.shape[1:-1])
 
 
@@ -420,8 +428,8 @@ def simplex_area(u: Any, *, log_unit: float) -> Any:
 
 
 def torus(event: tuple[int, ...], periods: Any = None) -> Manifold:
-    """Events of angles, each in $(-T/2, T/2)$; ``periods``: of each entry, infinite of one that is no angle; a whole turn
-    by default.
+    r"""Angles in $(-T/2, T/2)$; ``periods``: T of each entry, infinite for entries on the line; $2 \pi$ by
+    default.
     """
     given = np.full(event, 2 * PI) if periods is None else np.reshape(periods, event)
     around = np.isfinite(given).reshape(-1)
@@ -450,12 +458,12 @@ def torus(event: tuple[int, ...], periods: Any = None) -> Manifold:
 
 
 def same(u: Any) -> Any:
-    """Angles are their own coordinates."""
+    """The identity: angles are their own coordinates."""
     return u
 
 
 def wrapped(x: Any, *, periods: Any) -> Any:
-    """Angles within one period around zero."""
+    """Angles wrapped to one period around zero."""
     xp = namespace(x)
     periods = alike(periods, x)
     turns = periods + (periods == 0)
@@ -464,7 +472,7 @@ def wrapped(x: Any, *, periods: Any) -> Any:
 
 
 def nowhere(u: Any) -> Any:
-    """Nothing, at each point."""
+    """Zero distance at each point."""
     return total(u) * 0
 
 
@@ -472,8 +480,8 @@ def nowhere(u: Any) -> Any:
 
 
 def subspace(event: tuple[int, ...], basis: Any, center: Any, log_unit: float = 0.0) -> Manifold:
-    """A subspace of events of a shape, by an orthonormal basis $(n, k)$ and a point of it. ``log_unit``: the logarithm of
-    what a density on it counts of a unit of volume.
+    """A subspace, by an orthonormal basis $(n, k)$ and a point ``center``. ``log_unit``: log volume of the
+    density's unit.
     """
     count = int(basis.shape[1])
     within = {"basis": basis, "center": center}
@@ -495,17 +503,17 @@ def subspace(event: tuple[int, ...], basis: Any, center: Any, log_unit: float = 
 
 
 def subspace_point(u: Any, *, basis: Any, center: Any, shape: tuple[int, ...]) -> Any:
-    """The point of some coordinates."""
+    """$B u + c$, reshaped to ``shape``."""
     return (u @ alike(basis, u).T + alike(center, u)).reshape(len(u), *shape)
 
 
 def subspace_coordinates(x: Any, *, basis: Any, center: Any) -> Any:
-    """The coordinates of a point."""
+    """$B^T (x - c)$."""
     return (x.reshape(len(x), math.prod(x.shape[1:])) - alike(center, x)) @ alike(basis, x)
 
 
 def subspace_off(x: Any, *, basis: Any, center: Any) -> Any:
-    """How far points are off it, beside how large they are."""
+    """The distance from the subspace, relative to the size of points."""
     flat = x.reshape(len(x), math.prod(x.shape[1:]))
     u = subspace_coordinates(x, basis=basis, center=center)
     return worst(flat - subspace_point(u, basis=basis, center=center, shape=flat.shape[1:])) / (
@@ -514,12 +522,12 @@ def subspace_off(x: Any, *, basis: Any, center: Any) -> Any:
 
 
 def constant_area(u: Any, *, log_unit: float) -> Any:
-    """The same everywhere."""
+    """A constant area element."""
     return total(u) * 0 + log_unit
 
 
 def centred(event: tuple[int, ...]) -> Manifold:
-    """Configurations without a centre: events whose entries sum to zero along the first axis."""
+    """Configurations with zero center: events that sum to zero along the first axis."""
     n = event[0]
     rows = np.eye(n) - 1 / n
     basis = np.linalg.svd(rows)[0][:, : n - 1]
@@ -533,7 +541,7 @@ def centred(event: tuple[int, ...]) -> Manifold:
 
 
 def checked(x: Any, *, read: Callable[[Any], Any], off: Callable[[Any], Any]) -> Any:
-    """The coordinates of points; nan of those that are off the manifold."""
+    """Coordinates of points; NaN for points off the manifold."""
     xp = namespace(x)
     u = read(x)
     near = NEAR if "float64" in str(x.dtype) else HALF

@@ -1,4 +1,4 @@
-"""Whether the method ``train`` of a module is the switch of its modes."""
+"""Whether the method ``train`` of a module switches its mode."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import functools
 import inspect
 from typing import Any
 
-# What the parameter of a switch is called by those who override it without a default.
+# Names of the mode parameter in overrides without a default.
 SWITCHED = ("mode", "training", "train", "is_training", "is_train")
 
 
 def switches(module: Any) -> bool:
-    """Whether ``module.train(mode)`` switches modes: not where a flag stands under that name, nor where
-    a class calls a training so, ``train(self, data, epochs)`` or ``train(self, epochs=10)``, which
-    ``eval()`` would start.
+    """Whether ``module.train(mode)`` switches modes. Not if ``train`` is a flag, nor if it runs a training,
+    as ``train(self, data, epochs)`` or ``train(self, epochs=10)`` do, which ``eval()`` would start.
     """
     own = getattr(module, "__dict__", {})
     kind: Any = type(module)
@@ -26,14 +25,14 @@ def _class_has_train_switch(kind: type) -> bool:
 
 
 def _switch(method: Any, held: int) -> bool:
-    """Whether a method is the switch; ``held``: how many of its parameters are the module itself."""
+    """Whether a method switches the mode; ``held``: how many of its first parameters are the module itself."""
     if not callable(method):
         return False
     if getattr(method, "__module__", "").partition(".")[0] == "torch":
         return True
     try:
         taken = list(inspect.signature(method).parameters.values())[held:]
-    except (TypeError, ValueError):  # compiled code tells nothing
+    except (TypeError, ValueError):  # compiled code has no signature
         return True
     taken = [one for one in taken if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     asked = [one for one in taken if one.default is one.empty and one.name not in SWITCHED]

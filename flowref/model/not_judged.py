@@ -1,21 +1,20 @@
-"""Why a law says nothing about a subject, and of which kind this silence is."""
+"""Why a law was not applied to a subject."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Of an object whose arrays may be parameters, which nothing tells.
-UNMOVED = "its arrays are not moved, since nothing shows that they are parameters"
+# For an object with arrays that may be parameters but are not listed as such.
+UNMOVED = "its arrays are not moved, since they are not known to be parameters"
 
 
 @dataclass(frozen=True)
 class Silence:
-    """Why a law says nothing.
+    """Why a law was not applied.
 
-    ``waits``: the law is about such subjects and was not put to the test, since something is
-    missing or unknown; False where the subject plainly is nothing that the law is about (no squeeze,
-    no density; a contract that is not promised). ``remedy``: what a user can say so that the law
-    speaks; empty where nothing helps.
+    ``waits``: the law is applicable, but untested, since something is missing or unknown; False if the
+    subject is of another kind (no squeeze, no density; a contract that is not promised). ``remedy``: what a
+    user can declare so that the law is tested; empty if nothing helps.
     """
 
     reason: str

@@ -1,4 +1,4 @@
-"""What stands in the way of auditing something, as a value."""
+"""Obstacles to an audit, as values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """A spec that could not be understood, a target that could not be loaded, or an offer of
-    another distribution that cannot be used: one sentence.
+    """One sentence on a spec that was not understood, a target that was not loaded, or an offer of another
+    distribution that cannot be used.
     """
 
     spec: str

@@ -1,5 +1,5 @@
-"""Promises: what a component documents of itself beyond its shapes and supports. One is to be held to
-more, to be judged by other measures, or to be spared where the library says so.
+"""Promises: what a component documents beyond shapes and supports. They add requirements, change a measure,
+or exempt from a law.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from flowref.model.errors import SpecError, nearest
 
 FLAG, NUMBER, WORD, MAPPING, OPTION = "flag", "number", "word", "mapping", "option"
-# Who may state a promise: everybody, or adapters alone, which know the library's code.
+# Who may state a promise: everybody, or only adapters, which know the library's code.
 ANYONE, ADAPTERS = "anyone", "adapters"
 
 
@@ -19,10 +19,10 @@ ANYONE, ADAPTERS = "anyone", "adapters"
 class Promise:
     """One promise.
 
-    ``kind``: what its value is: a flag, a number, one of ``words``, a mapping, or the name of an
-    option; a flag may be one of ``words`` as well. ``default``: what holds where nobody states it. ``attribute``: whether an
-    attribute of this name, with underscores, states it for a user's object. ``example``: a value,
-    as it is typed.
+    ``kind``: the type of its value: a flag, a number, one of ``words``, a mapping, or the name of an
+    option; a flag may also be one of ``words``. ``default``: the value if not stated. ``attribute``:
+    whether an attribute of this name, with underscores, states it for a user's object. ``example``: a value
+    as typed.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Promise:
 
     @property
     def default(self) -> Any:
-        """What holds where nobody states it."""
+        """The value if not stated."""
         return {FLAG: False, OPTION: False, NUMBER: 0.0}.get(self.kind)
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of the promise's kind."""
+        """Whether a value has the promise's kind."""
         if isinstance(value, str):
             return value in self.words or (self.kind == OPTION and value.isidentifier())
         if self.kind == NUMBER:
@@ -51,7 +51,7 @@ class Promise:
 
     @property
     def expected(self) -> str:
-        """What its value may be, in words."""
+        """The allowed values, in words."""
         kinds = {
             FLAG: "true or false",
             OPTION: "true, false or the name of an option",
@@ -62,7 +62,7 @@ class Promise:
 
     @property
     def typed(self) -> str:
-        """How it is typed after ?promises=."""
+        """The notation after ?promises=."""
         value = self.example or (self.words[0] if self.kind == WORD else "")
         return f"{self.name}={value}" if value else self.name
 
@@ -82,7 +82,7 @@ def _promises_by_name(*promises: Promise) -> dict[str, Promise]:
 
 
 PROMISES: Mapping[str, Promise] = _promises_by_name(
-    # Held to more.
+    # Requirements.
     Promise("volume-preserving", FLAG, "its log-det is 0 everywhere", attribute=True),
     Promise("constant-jacobian", FLAG, "its log-det is the same everywhere", attribute=True),
     Promise("elementwise", FLAG, "each output depends on its own input only", attribute=True),
@@ -137,7 +137,7 @@ PROMISES: Mapping[str, Promise] = _promises_by_name(
         attribute=True,
         example="0.5",
     ),
-    # Judged by other measures.
+    # Changed measures.
     Promise("ladj", WORD, "log-dets are those of the opposite map", ("inverse",), attribute=True),
     Promise("inverse-tolerance", NUMBER, "the inverse iterates to this accuracy", attribute=True, example="1e-6"),
     Promise("log-det-tolerance", NUMBER, "its log-det is integrated to this accuracy", attribute=True, example="1e-4"),
@@ -158,7 +158,7 @@ PROMISES: Mapping[str, Promise] = _promises_by_name(
     Promise(
         "rosenblatt", MAPPING, "its mean and covariance, whose Rosenblatt transform it is"
     ),
-    # Spared.
+    # Exemptions.
     Promise("estimator", FLAG, "its log-det is a random or truncated estimate", attribute=True),
     Promise("perturb", NUMBER, "its parameters are never perturbed", attribute=True, example="0"),
     Promise("straight-through", FLAG, "a clamp or a rounding passes gradients straight through, on purpose"),
@@ -171,26 +171,26 @@ PROMISES: Mapping[str, Promise] = _promises_by_name(
     Promise("running-var", WORD, "its running variance averages biased variances", ("biased",)),
     Promise("variance", WORD, "a batch is normalized by its unbiased variance", ("unbiased",)),
     Promise("single", WORD, "a batch of one value per channel is accepted", ("accepted",)),
-    # What adapters and loading tell laws.
+    # Notes from adapters and loading to laws.
     Promise("fixed", FLAG, "its parameters are never moved", by=ADAPTERS),
-    Promise("near-as-given", FLAG, "its solver follows no other parameters than those as given, and nearly so", by=ADAPTERS),
+    Promise("near-as-given", FLAG, "its solver works only near the given parameters", by=ADAPTERS),
     Promise("batch-statistics", FLAG, "rows meet in the statistics of a batch", by=ADAPTERS),
     Promise("narrow-log-det", FLAG, "its log-dets are added up in the default dtype", by=ADAPTERS),
     Promise("labels", FLAG, "its contexts stand for labels of classes", by=ADAPTERS),
-    Promise("batch-sum", FLAG, "its log-density is one number for a batch, asked of point by point", by=ADAPTERS),
+    Promise("batch-sum", FLAG, "its log-density is one number per batch, evaluated point by point", by=ADAPTERS),
     Promise("held", FLAG, "one random state returns the same estimate", by=ADAPTERS),
-    Promise("drawn", FLAG, "its estimate is another in another random state", by=ADAPTERS),
+    Promise("drawn", FLAG, "its estimate varies with the random state", by=ADAPTERS),
     Promise("adaptive-steps", FLAG, "a solver chooses its steps for a whole batch", by=ADAPTERS),
     Promise("assumed-accuracy", FLAG, "the accuracy of its solver is not stated", by=ADAPTERS),
-    Promise("iterated-weights", FLAG, "its weights come of an iteration of their own", by=ADAPTERS),
-    Promise("own-rule", FLAG, "its way back has a rule of derivatives of its own", by=ADAPTERS),
+    Promise("iterated-weights", FLAG, "its weights come from an iteration", by=ADAPTERS),
+    Promise("own-rule", FLAG, "its inverse has a custom derivative", by=ADAPTERS),
     Promise("writes", WORD, "forward writes to this argument", by=ADAPTERS),
     Promise("direction", WORD, "either: forward may be either side", ("either",), by=ADAPTERS),
 )  # fmt: skip
 
 
 def canonical(name: str) -> str:
-    """The name of a promise as the table has it: with dashes."""
+    """The name of a promise with dashes for underscores."""
     return name.strip().replace("_", "-")
 
 
@@ -199,8 +199,8 @@ def checked(
 ) -> dict[str, Any]:
     """Promises under their canonical names; ``by``: who states them.
 
-    Raises: `SpecError` for a name that is not in the table, for one that is not theirs to state,
-    and for a value of another kind.
+    Raises `SpecError` for an unknown name, for one that ``by`` may not state, and for a value of another
+    kind.
     """
     found: dict[str, Any] = {}
     for name, value in promises.items():

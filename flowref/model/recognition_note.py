@@ -1,4 +1,4 @@
-"""What a target was recognized as: said on its line, so that a reader can correct it."""
+"""What a target was recognized as; reported so that readers can correct it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from flowref.model.component import Shape
 
 
 class Method(NamedTuple):
-    """A function of a user's that a call of a target runs: in which file, from the root of the
-    repository, at which line, and by what name. ``owner``: the class of the object, or part, that it
-    is called on; empty of what is called first of all.
+    """A function of the user's that a call of a target runs: its file relative to the repository, line and
+    name. ``owner``: the class of the object or part that it is called on; empty for the entry.
     """
 
     call: str
@@ -23,17 +22,17 @@ class Method(NamedTuple):
 
 @dataclass(frozen=True)
 class Recognized:
-    """What was taken for what, and why.
+    """What a target was recognized as, and why.
 
-    ``kind``: "bijection with inverse", "density without sampler", ... ``conventions``: how it
-    speaks, where that is not the usual way, a short phrase each ("inverse: backward()"). ``hints``:
-    what a user can say to have more of it judged, a sentence each ("it has reverse(z): say
-    ?inverse=reverse"). ``why``: what decided, ``conflicts``: where the spec overrides what the
-    target says itself, a sentence each. ``event_source``: who told ``event_shape``; empty where the
-    target did, by an attribute or by its construction. ``data``: which of a user's data it was
-    measured at, and what they look like to it, a phrase each. ``path`` and ``line``: where its source
-    stands, from the root of the repository that was audited; empty and 0 where it is another's.
-    ``methods``: of a user's code, in the order in which they are called.
+    ``kind``: "bijection with inverse", "density without sampler", ...;
+    ``conventions``: unusual calling conventions, a short phrase each ("inverse: backward()");
+    ``hints``: what to declare so that more is tested, a sentence each ("it has reverse(z): say
+        ?inverse=reverse");
+    ``why``: the reasons, ``conflicts``: where the spec overrides the target, a sentence each;
+    ``event_source``: the source of ``event_shape``; empty if the target states it;
+    ``data``: the user's data at which it is measured, and how they look to it, a phrase each;
+    ``path``, ``line``: its source relative to the audited repository; empty and 0 if outside;
+    ``methods``: functions of the user's code, in the order of calls.
     """
 
     kind: str
@@ -50,7 +49,7 @@ class Recognized:
 
     @property
     def event(self) -> str:
-        """The event shape and where it is from; empty where the target states it.
+        """The event shape and its source; empty if the target states it.
 
         >>> Recognized("bijection", (4,), "inferred; ?event= sets another").event
         'event shape (4,): inferred; ?event= sets another'

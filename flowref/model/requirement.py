@@ -1,4 +1,4 @@
-"""Conditions under which a law speaks, with the reason that is given where they are not met."""
+"""Conditions under which a law applies, each with the reason that is reported otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from flowref.model.not_judged import Silence
 
 @dataclass(frozen=True)
 class Requirement:
-    """A predicate of a flow that is true where a law speaks.
+    """A predicate of a flow that is true if a law applies.
 
-    ``otherwise``: the reason where it is false; ``waits`` and ``remedy``: of which kind the silence
-    is then (see `Silence`). A predicate that knows a better reason raises `Unsupported` with it.
-    ``a & b`` asks for both, in this order.
+    ``otherwise``: the reason if it is false; ``waits`` and ``remedy``: as in `Silence`. A predicate with a
+    more specific reason raises `Unsupported` with it. ``a & b`` requires both, in this order.
     """
 
     test: Callable[[Any], bool]
@@ -25,7 +24,7 @@ class Requirement:
     remedy: str = ""
 
     def unmet(self, flow: Any) -> Silence | None:
-        """Why a flow does not meet the requirement, or None if it does."""
+        """Why a flow does not meet the requirement; None if it does."""
         try:
             if self.test(flow):
                 return None
@@ -35,7 +34,7 @@ class Requirement:
         return Silence(self.otherwise, self.waits, self.remedy)
 
     def demand(self, flow: Any) -> None:
-        """Raise `Unsupported` with the reason where a flow does not meet the requirement."""
+        """Raise `Unsupported` with the reason if a flow does not meet the requirement."""
         silence = self.unmet(flow)
         if silence is not None:
             raise Unsupported(silence.reason, waits=silence.waits, remedy=silence.remedy)
@@ -64,8 +63,8 @@ def requires(
 ) -> Callable[[Callable[[Any], bool]], Requirement]:
     """Declare a condition: ``@requires("it keeps no running statistics")`` on its predicate.
 
-    ``waits``: say so where what is missing keeps a law from being put to the test, and is not a sign
-    that it is about something else; ``remedy``: what a user can say to change that.
+    ``waits``: True if the unmet condition leaves an applicable law untested, rather than showing that the
+    subject is of another kind; ``remedy``: what a user can declare to change that.
     """
 
     def declare(test: Callable[[Any], bool]) -> Requirement:

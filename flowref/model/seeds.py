@@ -1,7 +1,5 @@
-"""Seeds: numbers made from values, so that nothing that is drawn depends on order or process.
-
-Two ways of writing the values down, both kept: each stands behind draws, and so behind published
-verdicts.
+"""Seeds derived from values, so that draws depend on neither order nor process. Both notations of the
+values are kept, since published verdicts depend on each.
 """
 
 from __future__ import annotations
@@ -10,14 +8,12 @@ import hashlib
 
 
 def seed_of(*parts: object) -> int:
-    """A 63-bit seed from what values print as, the same in every process and run (`hash` is
-    neither): of names and texts.
-    """
+    """A 63-bit seed from printed names and texts, equal in every process and run (unlike `hash`)."""
     return _digested("\0".join(map(str, parts)))
 
 
 def derive(*parts: int) -> int:
-    """A 63-bit seed from another and from what it is for: of integers alone."""
+    """A 63-bit seed from integers: another seed, and numbers for its purpose."""
     return _digested(repr(parts))
 
 

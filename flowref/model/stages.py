@@ -1,4 +1,4 @@
-"""What happens inside a call: the maps that it is made of, each at the points that reach it."""
+"""The maps that a call is composed of, each at the points that reach it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T", covariant=True)
 class Stage:
     """One map at the points that reach it: a call, or a part of it.
 
-    ``shape``: of an event that goes in.
-    ``x`` ``(batch, inputs)`` and ``y`` ``(batch, outputs)``: what goes in and what comes out.
-    ``pull``: takes cotangents ``(batch, probes, outputs)`` to gradients ``(batch, probes, inputs)``.
-    ``value``: what comes out at as many other points ``(points, inputs)``, or fewer; None where it
-    cannot be asked alone.
-    ``work``: tells the work of pulling one of many cotangents of one point back, in nominal nanoseconds.
+    ``shape``: of an input event;
+    ``x`` ``(batch, inputs)``, ``y`` ``(batch, outputs)``: inputs and outputs;
+    ``pull``: cotangents ``(batch, probes, outputs)`` to gradients ``(batch, probes, inputs)``;
+    ``value``: outputs at up to as many other points ``(points, inputs)``; None if the map cannot be called
+        alone;
+    ``work``: nominal nanoseconds of pulling back one of many cotangents of one point.
     """
 
     shape: Shape
@@ -33,26 +33,24 @@ class Stage:
 
 
 class Pieces(Protocol):
-    """A call cut into maps that follow each other, by number."""
+    """A call as a composition of maps, by number."""
 
     @property
     def runs(self) -> Sequence[range]:
-        """The pieces, of which those that follow each other and are one function each stand together."""
+        """The pieces, with successive pieces of one function grouped."""
 
     @property
     def chained(self) -> Stage | None:
-        """All of them, one after the other, as one map; None where they were seen to be the call before,
-        without noise.
-        """
+        """The composition of all pieces as one map; None if it was already seen, without noise."""
 
     def rest(self, run: range) -> Stage | None:
-        """What is left of pieces that follow each other where what passes as it is is held: a block
-        triangular Jacobian has the determinant of what remains. None where nothing remains.
+        """A run of pieces with unchanged entries held fixed: by block triangularity the rest has the same
+        determinant. None if nothing remains.
         """
 
 
 class Visitor(Protocol[T]):
-    """Who is shown a call as a whole, and, if that is asked, the pieces that it can be cut into."""
+    """Receives a call as a whole, and on request its pieces."""
 
     def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> T:
-        """What is made of a call, which may refuse to be cut: None."""
+        """The result for a call; None if the visitor needs pieces that it does not get."""

@@ -40,72 +40,72 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A live component. An ability that it lacks is None.
+    """A live component with its abilities; a missing one is None.
 
-    It carries what the Protocols of `flowref.model.abilities` name; a law asks for those that it is
-    about, and a mutant replaces one (`with_call`, `with_facts`, `dataclasses.replace`).
+    It has the attributes named by the Protocols of `flowref.model.abilities`; a law requires some, and a
+    mutant replaces one (`with_call`, `with_facts`, `dataclasses.replace`).
 
-    ``facts``: what is declared of the object. ``dtype``, ``scale``, ``device``: of the condition that it is in.
-    ``normalizing``: which call maps data to latents, "forward" or "inverse".
-    ``stateful``: whether it holds modules, ``trainable``: parameters that are trained.
-    ``mode_matters()``: whether its maps and its log-density return or record something else in train mode;
-    None where calls have no mode that is set.
-    ``operations``: how many operations of the library one round trip takes.
-    ``calls``: its methods by name, each a `Call`:
-        ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`;
-        ``log_prob(x, context)``, ``base_log_prob(z, context)`` -> ``(batch,)``;
-        ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_sample(n, seed, context)``: the base
-        noise that ``sample`` turns into data under the same seed;
-        ``sample_log_prob(n, seed, context)`` -> `Mapped`: samples, and the log-densities that come
-        beside them in place of log-dets;
-        ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``; ``stated()`` -> mean, variance, entropy, deviation,
-        mode and covariance as the distribution tells them, flat, nan where it does not;
-        ``score(x, context)`` -> ``(batch, *event)``, what it offers as the gradient of its log-density;
-        ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
-        shares)``: what a process that takes data to noise says of itself, as `Dialect` has it;
-        ``expanded(x, context)`` -> ``(batch, copies)``, log-densities by copies that it expands to;
-        ``sign()`` -> whether it says that it increases, 1, or decreases, -1;
-        ``estimate(x, draws, seed, context)`` -> ``(batch,)``, log-likelihoods from draws;
-        ``rescaled(x, factor, context)`` -> ``(batch,)``, the log-density of data times a factor;
-        ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number;
-        ``loss(x, context, weight)`` -> (nll, penalty or None);
-        ``dequantize(levels, noise, dtype)`` -> the reals, in that dtype;
-        ``push(x, seed, context)``, ``pull(z, seed, context)`` -> `Mapped`: a kernel, with what it
-        contributes in place of log-dets; every generator is set to the seed first.
-    ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by the library's autodiff;
-    raises `Unsupported` where the call records no graph.
+    ``facts``: what is known of the object; ``dtype``, ``scale``, ``device``: of its condition;
+    ``normalizing``: the call that maps data to latents, "forward" or "inverse";
+    ``stateful``: whether it holds modules; ``trainable``: whether it has trainable parameters;
+    ``mode_matters()``: whether maps or log-density return or record something else in train mode; None if
+        there are no modes;
+    ``operations``: of one round trip;
+    ``calls``: its methods by name, each a `Call`, listed below;
+    ``jacobian(call, x, context)`` -> ``(batch, outputs, inputs)`` by autodiff; raises `Unsupported` if the
+        call records no graph;
     ``vjp(call, x, context, value_cotangent, ladj_cotangent, toward, along)`` -> gradient in x, ``(batch,
-    *event)``, or ``toward`` the "context"; ``along`` a direction: derivative of <vjp, direction> in x.
-    ``along(call, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times
-    a seeded direction; ``slope(call, x, context, seed, weights)`` -> autodiff's derivative at t = 0
-    of sum(weights * ladj).
-    ``play(steps, fresh=False)`` -> `Life`: typed steps on one private copy.
-    ``arrange(expression, x, context, call)`` -> `Mapped`: the library's own composition of this
-    composite's parts; an expression is a part's index, "self", ("chain", e1, e2, ...) or
-    ("inverse", e).
-    ``noise(seed, magnitude)``: context manager under which all of this is randomly rounded;
-    ``rounding()``: whether it is now; ``built()``: the number of the object that is called now.
-    ``widened(factor)``: context manager under which normal noise within calls is so many times as wide; it
-    gives a `Widening`, which tells how much rows count. None where that is not offered.
-    ``rounded_build(seed, magnitude)``: context manager under which calls are those of an object that
-    was randomly rounded while it was built; it gives whether that is another object.
-    ``standards``: whether it holds what data are standardized by, which a method of it sets later.
-    ``keyed``: whether what it draws is decided by a random key, and by nothing else.
-    ``own(call, x, context, before, how)`` -> `Mapped`: the call of the object itself, traced anew, after
-    as many other traces of it as there are row counts in ``before``; where calls are traced. ``how``:
-    nothing, or what is made of it: "saved" and read back, with its "numbers" traced, or "graded": the
-    gradient op by op of the sum of what it gives.
-    ``single(call, x, context, wide)`` -> the dtypes of value and log-det of the call in float32, where
-    64-bit types are on (``wide``) or off, and what was said of 64-bit numbers that are not there.
-    ``refined(times)``: the subject with so many times the steps of its solver, None where nothing tells
-    how; see `flowref.backends.torch.torch_solver_steps` and `found_knobs`. Offered where nobody says how
-    accurate the solver is.
-    ``usual()``: context manager under which calls are made in the float32 default dtype.
-    ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps.
-    ``scale``: how far its parameters were moved, by noise or by training.
-    ``numbers()``: the scalars that it holds (see `checking.lines`).
-    ``walk(call, x, context, visitor, steady)`` -> what a `Visitor` makes of a call and of the pieces that it
-    can be cut into; ``steady``: as they are without noise.
+        *event)``, or in the context if ``toward`` is "context"; with ``along``, the derivative of <vjp,
+        along> in x;
+    ``along(call, x, context, seed, t)`` -> `Mapped` with all trainable parameters moved by t times a seeded
+        direction; ``slope(call, x, context, seed, weights)`` -> d/dt sum(weights * ladj) at t = 0 by
+        autodiff;
+    ``play(steps, fresh=False)`` -> `Life`: typed steps on one private copy;
+    ``arrange(expression, x, context, call)`` -> `Mapped`: the library's own composition of parts; an
+        expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e);
+    ``noise(seed, magnitude)``: context manager for random rounding of all results; ``rounding()``: whether
+        it is active; ``built()``: number of the object in use;
+    ``widened(factor)``: context manager that inflates normal noise within calls and returns a `Widening`
+        with importance weights; None if not offered;
+    ``rounded_build(seed, magnitude)``: context manager that calls an object randomly rounded during
+        construction; returns whether it differs;
+    ``standards``: whether it holds standardization constants that a method sets later;
+    ``keyed``: whether draws are determined by a random key alone;
+    ``own(call, x, context, before, how)`` -> `Mapped`: the object's own call, traced anew after traces with
+        the row counts ``before``; ``how``: "", "saved" (exported and loaded), "numbers" (with numbers
+        traced as well), or "graded" (the op-by-op gradient of the sum of its value);
+    ``single(call, x, context, wide)`` -> dtypes of value and log-det in float32 with 64-bit types enabled
+        (``wide``) or disabled, and warnings about missing 64-bit types;
+    ``refined(times)``: the subject with ``times`` as many solver steps, None if unknown; see
+        `flowref.backends.torch.torch_solver_steps`. Offered if no accuracy of the solver is stated;
+    ``usual()``: context manager for the float32 default dtype;
+    ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps;
+    ``numbers()``: the scalars that it holds (see `checking.lines`);
+    ``walk(call, x, context, visitor, steady)`` -> the result of a `Visitor` of the call and its pieces;
+        ``steady``: without noise.
+
+    Calls:
+
+    ``forward(x, context)``, ``inverse(y, context)`` -> `Mapped`;
+    ``log_prob(x, context)``, ``base_log_prob(z, context)`` -> ``(batch,)``;
+    ``sample(n, seed, context)`` -> ``(n, *event)``; ``base_sample(n, seed, context)``: the base noise of
+        ``sample`` under the same seed;
+    ``sample_log_prob(n, seed, context)`` -> `Mapped` with log-densities in place of log-dets;
+    ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``;
+    ``stated()`` -> concatenated mean, variance, entropy, standard deviation, mode and covariance as stated,
+        NaN if not;
+    ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
+    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
+        shares)``: of a noising process, as `Dialect` has them;
+    ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
+    ``sign()`` -> 1 if declared increasing, -1 if decreasing;
+    ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
+    ``rescaled(x, factor, context)`` -> ``(batch,)``: log-density of data times a factor;
+    ``bits_per_dim(x, context)`` -> ``(batch,)`` or a number; ``loss(x, context, weight)`` -> (nll, penalty
+        or None);
+    ``dequantize(levels, noise, dtype)`` -> reals of that dtype;
+    ``push(x, seed, context)``, ``pull(z, seed, context)`` -> `Mapped`: a stochastic layer, with
+        contributions in place of log-dets; all generators are seeded first.
     """
 
     name: str
@@ -145,52 +145,52 @@ class Subject:
 
     @property
     def forward(self) -> Call[Mapped] | None:
-        """The map."""
+        """The map, ``(n, *event)`` to ``(n, *latent)``."""
         return self.calls.get("forward")
 
     @property
     def inverse(self) -> Call[Mapped] | None:
-        """Its inverse."""
+        """Its inverse, ``(n, *latent)`` to ``(n, *event)``."""
         return self.calls.get("inverse")
 
     @property
     def log_prob(self) -> Call[Array] | None:
-        """The log-density."""
+        """The log-density ``(n,)``, in nats."""
         return self.calls.get("log_prob")
 
     @property
     def base_log_prob(self) -> Call[Array] | None:
-        """The log-density of the base."""
+        """The log-density of the base ``(n,)``, in nats."""
         return self.calls.get("base_log_prob")
 
     @property
     def sample(self) -> Call[Array] | None:
-        """Samples."""
+        """Samples ``(n, *event)``."""
         return self.calls.get("sample")
 
     @property
     def base_sample(self) -> Call[Array] | None:
-        """Base noise of samples."""
+        """Base noise of samples, ``(n, *latent)``."""
         return self.calls.get("base_sample")
 
     @property
     def sample_log_prob(self) -> Call[Mapped] | None:
-        """Samples with the log-densities that come beside them."""
+        """Samples with their log-densities."""
         return self.calls.get("sample_log_prob")
 
     @property
     def cdf(self) -> Call[Array] | None:
-        """The distribution function."""
+        """The distribution function ``(n,)`` of a univariate distribution."""
         return self.calls.get("cdf")
 
     @property
     def icdf(self) -> Call[Array] | None:
-        """The quantile function."""
+        """The quantile function ``(n,)`` of a univariate distribution."""
         return self.calls.get("icdf")
 
     @property
     def stated(self) -> Call[Array] | None:
-        """Moments, mode and entropy as told."""
+        """Stated moments, mode and entropy."""
         return self.calls.get("stated")
 
     @property
@@ -200,12 +200,12 @@ class Subject:
 
     @property
     def expanded(self) -> Call[Array] | None:
-        """Log-densities by the copies that it expands to."""
+        """Log-densities by expanded copies, ``(n, copies)``."""
         return self.calls.get("expanded")
 
     @property
     def told_late(self) -> Call[Array] | None:
-        """Log-dets asked for after other calls."""
+        """Log-dets by a separate method, requested after other calls."""
         return self.calls.get("told_late")
 
     @property
@@ -215,22 +215,22 @@ class Subject:
 
     @property
     def on_the_way(self) -> Call[Mapped] | None:
-        """Its values and log-dets at several times."""
+        """Values and log-dets at intermediate times."""
         return self.calls.get("on_the_way")
 
     @property
     def sign(self) -> Call[Array] | None:
-        """The sign of its slope, as told."""
+        """The declared sign of its slope."""
         return self.calls.get("sign")
 
     @property
     def estimate(self) -> Call[Array] | None:
-        """Estimated log-likelihoods."""
+        """Estimated log-likelihoods ``(n,)``, in nats."""
         return self.calls.get("estimate")
 
     @property
     def rescaled(self) -> Call[Array] | None:
-        """The log-density of rescaled data."""
+        """The log-density ``(n,)`` of rescaled data."""
         return self.calls.get("rescaled")
 
     @property
@@ -260,30 +260,30 @@ class Subject:
 
     @property
     def bits_per_dim(self) -> Call[Array] | None:
-        """Bits per dimension."""
+        """Bits per dimension, ``(n,)`` or a number."""
         return self.calls.get("bits_per_dim")
 
     @property
     def loss(self) -> Call[tuple[float, float | None]] | None:
-        """What training minimizes."""
+        """The training loss."""
         return self.calls.get("loss")
 
     @property
     def dequantize(self) -> Call[Array] | None:
-        """Levels to reals."""
+        """Integer levels to reals of the same shape."""
         return self.calls.get("dequantize")
 
     @property
     def push(self) -> Call[Mapped] | None:
-        """Data to latents, drawing perhaps."""
+        """Data to latents, possibly random."""
         return self.calls.get("push")
 
     @property
     def pull(self) -> Call[Mapped] | None:
-        """Latents to data, drawing perhaps."""
+        """Latents to data, possibly random."""
         return self.calls.get("pull")
 
-    # Facts that laws ask for.
+    # Facts used by laws.
 
     @property
     def event_shape(self) -> Shape:
@@ -298,17 +298,17 @@ class Subject:
 
     @property
     def context_shape(self) -> Shape | None:
-        """Shape of one context, None where none is taken."""
+        """Shape of one context; None if it takes none."""
         return self.facts.context_shape
 
     @property
     def domain(self) -> Support:
-        """Where inputs of ``forward`` lie."""
+        """The support of inputs of ``forward``."""
         return self.facts.domain
 
     @property
     def codomain(self) -> Support | None:
-        """Where its outputs lie, if that is declared."""
+        """The support of its outputs, if declared."""
         return self.facts.codomain
 
     @property
@@ -318,54 +318,54 @@ class Subject:
 
     @property
     def certainty(self) -> Certainty:
-        """What is promised of the numbers that its calls return."""
+        """The certainty of its returned numbers."""
         return self.facts.certainty
 
     @property
     def normalizer(self) -> Normalizer | None:
-        """How it normalizes batches, if it does."""
+        """The facts of its batch normalization, or None."""
         return self.facts.normalizer
 
     @property
     def preprocessing(self) -> Preprocessing | None:
-        """How it brings bounded data to the real line, if that is declared."""
+        """The logit of bounded data, if declared."""
         return self.facts.preprocessing
 
     @property
     def squeezing(self) -> Squeezing | None:
-        """How it makes positions channels, if it does."""
+        """The facts of a squeeze, or None."""
         return self.facts.squeezing
 
     @property
     def multi_scale(self) -> MultiScale | None:
-        """How its latents leave level by level, if they do."""
+        """The facts of a multi-scale map, or None."""
         return self.facts.multi_scale
 
     @property
     def coupling(self) -> Coupling | None:
-        """Its two parts, if it is a coupling."""
+        """The facts of a coupling, or None."""
         return self.facts.coupling
 
     @property
     def kernel(self) -> Kernel | None:
-        """What it says of its draws, if it may draw."""
+        """The facts of a stochastic layer, or None."""
         return self.facts.kernel
 
     @property
     def cost(self) -> Cost:
-        """What its calls take."""
+        """The cost of its calls."""
         return self.facts.cost
 
     @property
     def density_support(self) -> Support:
-        """Where the log-density lives: the data side of the map."""
+        """The support of the density: the data side of the map."""
         if self.normalizing == "forward" or self.forward is None:
             return self.domain
         return self.codomain or REAL
 
     @property
     def positioned(self) -> bool:
-        """Whether a point or its image has positions, as images have: one row then holds many numbers of
+        """Whether events or latents have several axes, as images have, so that one row holds many values of
         a channel.
         """
         return max(len(self.event_shape), len(self.latent_shape)) > 1
@@ -377,7 +377,7 @@ class Subject:
         return self.event_shape if data_side else self.latent_shape
 
     def drawn(self, region: str) -> tuple[Support, Shape]:
-        """The set and the event shape of the points that are drawn for a law (`Law.points`)."""
+        """The support and event shape of a law's points (`Law.points`)."""
         if region == "latents" and self.codomain is not None:
             return self.codomain, self.latent_shape
         if region == "data":
@@ -385,13 +385,13 @@ class Subject:
         return self.domain, self.event_shape
 
     def lacks(self, needs: frozenset[str]) -> list[str]:
-        """The abilities among ``needs`` that this subject does not have, sorted."""
+        """The missing abilities among ``needs``, sorted."""
         return sorted(need for need in needs if not getattr(self, need))
 
     # Changed subjects, for mutants and parts.
 
     def with_call(self, name: str, run: Callable[..., Any]) -> Subject:
-        """This subject with another function behind one of its calls."""
+        """This subject with another function for one of its calls."""
         return replace(self, calls={**self.calls, name: self.calls[name].running(run)})
 
     def with_facts(self, **changes: Any) -> Subject:
@@ -400,11 +400,9 @@ class Subject:
 
 
 def per_point(ladj: Any, batch: int) -> npt.NDArray[np.float64]:
-    """A returned log-det as one float64 number per point: trailing axes are summed, constants are
-    repeated.
+    """A returned log-det as float64 ``(batch,)``: trailing axes are summed, constants are broadcast.
 
-    Source: elementwise transforms return one log-derivative per coordinate, whose sum is the
-    log-det.
+    Source: elementwise transforms return one log-derivative per coordinate, and the log-det is their sum.
     """
     array = np.asarray(ladj, dtype=np.float64)
     if array.ndim == 0 or (array.shape[0] != batch and array.size == 1):

@@ -27,9 +27,9 @@ NAMED = {
     "centred": (-math.inf, math.inf),
     "subspace": (-math.inf, math.inf),
 }
-# Sets without a volume, or that go around, which are judged in coordinates of them (see `manifold`).
+# Sets without volume, or periodic ones, which are tested in coordinates (see `manifold`).
 CURVED = ("sphere", "axes", "so3", "torus", "circle", "centred", "subspace")
-# Sets that speak of several coordinates at once.
+# Sets that constrain several coordinates jointly.
 JOINT = ("ordered", "simplex", "corner", *CURVED)
 
 
@@ -37,11 +37,11 @@ JOINT = ("ordered", "simplex", "corner", *CURVED)
 class Support:
     """A product set: every coordinate in the open interval (low, high), or one of the joint sets.
 
-    ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex"
-    (positive, summing to one along the last axis), "corner" (a simplex without its last coordinate:
-    positive, summing to less than one), "sphere" (unit vectors along the last axis), "axes" (the same, of which
-    opposite ones are one), "so3" (rotation matrices), "torus" or "circle" (angles), "centred" (sum zero along the
-    first axis of an event), "subspace" (that of its samples), "interval" or "product": each coordinate of the
+    ``kind`` is "real", "unit", "positive", "ordered" (increasing along the last axis), "simplex" (positive,
+    summing to one along the last axis), "corner" (a simplex without its last coordinate: positive, summing
+    to less than one), "sphere" (unit vectors along the last axis), "axes" (the same, of which opposite ones
+    are one), "so3" (rotation matrices), "torus" or "circle" (angles), "centred" (sum zero along the first
+    axis of an event), "subspace" (that of its samples), "interval" or "product": each coordinate of the
     flattened event in its own interval, those of ``coordinates``; (low, high) then holds all.
     """
 
@@ -52,8 +52,8 @@ class Support:
 
     @classmethod
     def parse(cls, text: object) -> Support:
-        """Read one of the names of `NAMED`, "(-1,1)", a pair of numbers, a Support, or one of these for each coordinate,
-        separated by commas or in a tuple.
+        """Read a name of `NAMED`, "(-1,1)", a pair of numbers, a Support, or one of these for each
+        coordinate, separated by commas or in a tuple.
 
         Raises `SpecError` for anything else.
         """
@@ -61,7 +61,7 @@ class Support:
             return text
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
-        parts = _separate(text) if isinstance(text, str) else text
+        parts = _split_outside_brackets(text) if isinstance(text, str) else text
         if isinstance(parts, tuple | list) and any(not _is_number(part) for part in parts):
             return cls.product([cls.parse(part) for part in parts])
         try:
@@ -82,7 +82,7 @@ class Support:
 
     @classmethod
     def product(cls, coordinates: Sequence[Support]) -> Support:
-        """A set with an interval of its own for each coordinate; one set where all are the same."""
+        """A product of intervals, one per coordinate; a single interval if all are equal."""
         if len(set(coordinates)) == 1:
             return coordinates[0]
         if any(one.kind in JOINT for one in coordinates):
@@ -92,7 +92,7 @@ class Support:
 
     @property
     def ends(self) -> tuple[Any, Any]:
-        """The lower and the upper end: numbers, or arrays with one for each coordinate."""
+        """The lower and the upper end: numbers, or arrays with one per coordinate."""
         if not self.coordinates:
             return self.low, self.high
         lows, highs = ([getattr(one, end) for one in self.coordinates] for end in ("low", "high"))
@@ -100,7 +100,7 @@ class Support:
 
     @property
     def joint(self) -> bool:
-        """Whether it speaks of several coordinates at once: a step of one may leave it."""
+        """Whether coordinates are constrained jointly, so that a step along one may leave the set."""
         return self.kind in JOINT
 
     @property
@@ -130,8 +130,7 @@ class Support:
         return f"({self.low:g},{self.high:g})" if self.kind == "interval" else self.kind
 
 
-def _separate(text: str) -> list[str]:
-    """What stands between the commas that are in no brackets."""
+def _split_outside_brackets(text: str) -> list[str]:
     parts, depth = [""], 0
     for sign in text:
         depth += (sign in "([") - (sign in ")]")
@@ -156,8 +155,8 @@ CORNER = Support("corner", 0.0, 1.0)
 def draw_points(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Ordinary points of a support: standard normal on the line, uniform and away from the ends
-    where bounded.
+    """Ordinary points ``(batch, *event)`` of a support: standard normal on the line; uniform and away from
+    the ends if bounded.
 
     ``shape`` is ``(batch, *event)``; joint sets act along the last axis.
     """
@@ -172,7 +171,7 @@ def draw_points(
         weights /= weights.sum(-1, keepdims=True)
         return np.asarray(weights[..., : shape[-1]])
     if support.kind in CURVED:
-        return _curved(support.kind, shape, rng)
+        return _manifold_points(support.kind, shape, rng)
     low, high = support.low, support.high
     if math.isfinite(low) and math.isfinite(high):
         return low + (high - low) * (0.02 + 0.96 * rng.random(shape))
@@ -183,8 +182,10 @@ def draw_points(
     return rng.standard_normal(shape)
 
 
-def _curved(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.float64]:
-    """Uniform points of a manifold; normal ones of a subspace."""
+def _manifold_points(
+    kind: str, shape: tuple[int, ...], rng: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """Uniform points ``(batch, *event)`` of a manifold; normal points of a subspace."""
     if kind in ("torus", "circle"):
         return rng.uniform(-math.pi, math.pi, shape)
     noise = rng.standard_normal(shape)

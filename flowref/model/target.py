@@ -12,7 +12,7 @@ History = Literal["warm", "fresh", "trained"]
 Mode = Literal["eval", "train"]
 Direction = Literal["forward", "inverse"]
 
-# Options by which a user says how an object spells what it does, where that is ambiguous.
+# Options that name an object's calling conventions where they are ambiguous.
 CONVENTIONS = (
     "forward", "inverse", "inverse_ladj", "running", "ladj_list", "ladj_form", "latents", "returns", "log_prob", "sample",
     "columns", "normalizing", "offset", "cells", "batch_axis", "draws", "padded", "beside", "score", "log_det",
@@ -86,8 +86,8 @@ class Target:
 
     @property
     def portable(self) -> str:
-        """The target as it prints, less the folder of its file or the package of its module: what is drawn
-        depends on this, and not on where code lies.
+        """The target without the folder of its file or the package of its module: seeds depend on this,
+        and not on where code lies.
 
         >>> Target.parse("/home/me/flows.py:make?event=4", set()).portable
         'flows:make?event=4'
@@ -109,18 +109,21 @@ class Target:
 class Condition:
     """The circumstances under which a target is loaded.
 
-    ``scale``: standard deviation of the noise added to each trainable parameter; 0 leaves the
-    weights as given.
-    ``history``: "warm" (two train-mode batches, none with weights from a file; then eval), "fresh" (as built, in eval mode) or
-    "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then eval).
-    ``mode``: in which mode its calls are made after that, each on a copy of its own.
-    ``direction``: "inverse" where it is turned around (see `inverse_subject`).
-    ``grad``: whether calls record gradients. ``contextual``: whether a context is given that may be left out;
-    ``one_context``: whether all calls are given one and the same. ``resized``: whether events are of another size than usual.
-    ``part``: index path of a sub-component, for the search for an offending layer.
-    ``weights``: the digest of the file that the weights come from, empty where there is none.
-    ``device``: where laws of devices move it, by name; empty for one that is not there.
-    ``data``: whether it is measured at a user's data, which lie in its domain by being given.
+    ``scale``: standard deviation of the noise added to each trainable parameter; 0 keeps the weights as
+        given;
+    ``history``: "warm" (two train-mode batches, none with weights from a file; then eval), "fresh" (as
+        built, in eval mode) or "trained" (warm, then some 30 steps of Adam on its own log-likelihood, then
+        eval);
+    ``mode``: the mode of its calls after that, each on its own copy;
+    ``direction``: "inverse" if forward and inverse are exchanged (see `inverse_subject`);
+    ``grad``: whether calls record gradients;
+    ``contextual``: whether an optional context is passed; ``one_context``: whether all calls get the same
+        one;
+    ``resized``: whether events have another size than usual;
+    ``part``: index path of a sub-component, for locating a violation;
+    ``weights``: digest of the weights file, empty if none;
+    ``device``: name of the device that laws of devices use, empty for a simulated one;
+    ``data``: whether it is measured at a user's data, which count as inside the domain.
     """
 
     dtype: str = "float64"

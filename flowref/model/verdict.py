@@ -11,16 +11,16 @@ from typing import Any
 from flowref.model.figure import Figure
 from flowref.model.target import Condition
 
-# The proof of a law that is proved under no condition.
+# The proof of a law that holds unconditionally.
 PROVED_WHOLE = "for all inputs and all weights"
 
 
 class Status(enum.StrEnum):
-    """What became of one (target, law) pair."""
+    """The outcome of one (target, law) pair."""
 
     HOLDS = "HOLDS"
     VIOLATED = "VIOLATED"
-    ADVICE = "ADVICE"  # an advice law that is not followed; never part of the exit code
+    ADVICE = "ADVICE"  # a recommendation that is not followed; never affects the exit code
     INCONCLUSIVE = "INCONCLUSIVE"
     NOT_APPLICABLE = "NOT_APPLICABLE"
     ERROR = "ERROR"
@@ -31,12 +31,10 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Numbers behind a verdict: margin = residual / allowed; above 1, or nan, violates.
+    """Numbers behind a verdict: margin = residual / allowed; above 1, or NaN, violates.
 
-    ``explained``: the part of ``allowed`` that measured rounding accounts for; ``unit``: the unit
-    roundoff judged at;
-    ``replicas``: how many randomly rounded runs stand behind it (0: the screen, or an exact law,
-    decided).
+    ``explained``: the part of ``allowed`` due to measured rounding; ``unit``: the unit roundoff of the
+    test; ``replicas``: number of randomly rounded runs (0 if the screen, or an exact law, decided).
     """
 
     residual: float
@@ -56,10 +54,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Size:
-    """How large an error of a log-det or log-density is, in nats.
+    """The size of an error of a log-det or log-density, in nats.
 
-    ``nats``: the mean of |error| over the ``points`` measured, ``largest`` the largest one;
-    ``dimensions``: entries of an event.
+    ``nats``: the mean of |error| over the ``points`` measured, ``largest`` the largest one; ``dimensions``:
+    entries of an event.
     """
 
     nats: float
@@ -79,9 +77,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Everything needed to measure a violation again without searching. Arrays are nested lists of
-    floats.
-    """
+    """All that is needed to measure a violation again without a search. Arrays are nested lists of floats."""
 
     x: Any
     context: Any
@@ -92,9 +88,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was looked at: batches, points decided, points not decided, points outside the map's
-    domain, trivial points.
-    """
+    """Counts of batches, decided points, undecided points, points outside the domain, and trivial points."""
 
     batches: int = 0
     held: int = 0
@@ -108,13 +102,12 @@ class Counts:
 class Verdict:
     """The outcome of one pair.
 
-    ``waits`` and ``remedy``: of a law that does not apply, of which kind its silence is (see
-    `Silence`). ``diagnosis``: of a violation, which known slip explains its numbers.
-    ``figure``: of a violation, numbers for a picture of it. ``size``: of a violation of volume or
-    density, how large the error is. ``minor``: the violation stays below the rounding of single
-    precision at every point measured. ``proof``: of a law that holds, for what it is proved besides
-    (`PROVED_WHOLE`, or a clause with conditions). ``repairs``: of a violation, edits of the code with which the law is
-    proved, the smallest first.
+    ``waits`` and ``remedy``: for a law that was not applied, as in `Silence`;
+    ``diagnosis``: the known bug that explains the numbers of a violation;
+    ``figure``: numbers for a plot of a violation; ``size``: the error of a violation of volume or density;
+    ``minor``: the violation is below single-precision rounding at every point measured;
+    ``proof``: scope of a proof that the law holds (`PROVED_WHOLE`, or a clause with conditions);
+    ``repairs``: edits of the code with which the law is proved, smallest first.
     """
 
     target: str
@@ -143,7 +136,6 @@ class Verdict:
         return pair_id(self.target, self.law)
 
     def __str__(self) -> str:
-        """The outcome in a few lines, less its input."""
         lines = [f"{self.status}  {self.law}  in {self.target}"]
         if self.evidence is not None and self.evidence.allowed:
             lines.append(
@@ -151,22 +143,24 @@ class Verdict:
             )
         elif self.counts.held:
             lines.append(f"at {self.counts.held} points")
-        told = [self.reason, self.remedy, f"diagnosis: {self.diagnosis}" if self.diagnosis else ""]
-        told += [f"proved {self.proof}"] if self.proof else []
-        told += [f"repair: {one}" for one in self.repairs]
-        return "\n    ".join(_printable(line) for line in (*lines, *told) if line)
+        remarks = [
+            self.reason,
+            self.remedy,
+            f"diagnosis: {self.diagnosis}" if self.diagnosis else "",
+        ]
+        remarks += [f"proved {self.proof}"] if self.proof else []
+        remarks += [f"repair: {one}" for one in self.repairs]
+        return "\n    ".join(_printable(line) for line in (*lines, *remarks) if line)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What notebooks show."""
         printer.text(str(self))
 
     def without_time(self) -> Verdict:
-        """The verdict less its duration: what two runs must agree on."""
+        """The verdict without its duration: equal in any two runs."""
         return replace(self, seconds=0.0)
 
 
 def _printable(text: str) -> str:
-    """Text that cannot steer a terminal."""
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 

@@ -1,4 +1,4 @@
-"""Statements that are proved for all inputs and all weights, as identities of what a call computes."""
+"""Proofs of statements for all inputs and all weights, as identities of traced computations."""
 
 from flowref.proving.certificates import Certificate
 from flowref.proving.patches import patch

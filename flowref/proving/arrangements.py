@@ -1,4 +1,4 @@
-"""Arrays of numbers in other arrangements, of any kind of them."""
+"""Rearrangements of arrays, for every kind of numbers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flowref.proving.numbers import NotModelled, Numbers, concatenate_numbers, l
 
 
 def axes_of(dim: Any, axes: int) -> tuple[int, ...]:
-    """The axes that an operator is told, all of them where it is told none."""
+    """The axes of an operator's argument, all of them for None or an empty sequence."""
     if dim is None or (isinstance(dim, Sequence) and not dim):
         return tuple(range(axes))
     return tuple(one % axes for one in ((dim,) if isinstance(dim, int) else dim))
 
 
 def view(x: Any, shape: Sequence[int]) -> Any:
-    """The same entries in another shape."""
+    """Reshapes an array."""
     if isinstance(x, np.ndarray):
         return x.reshape(shape)
     if -1 in shape:
@@ -30,7 +30,7 @@ def view(x: Any, shape: Sequence[int]) -> Any:
 
 
 def permute(x: Any, dims: Sequence[int]) -> Any:
-    """With axes in another order."""
+    """Transposes axes into another order."""
     if isinstance(x, np.ndarray):
         return x.transpose(dims)
     dims = [dim % x.axes for dim in dims]
@@ -40,7 +40,7 @@ def permute(x: Any, dims: Sequence[int]) -> Any:
 
 
 def transpose(x: Any, one: int, other: int) -> Any:
-    """Two axes exchanged."""
+    """Exchanges two axes."""
     axes = x.ndim if isinstance(x, np.ndarray) else x.axes
     dims = list(range(axes))
     dims[one], dims[other] = dims[other], dims[one]
@@ -48,7 +48,7 @@ def transpose(x: Any, one: int, other: int) -> Any:
 
 
 def unsqueeze(x: Any, dim: int) -> Any:
-    """With an axis of one."""
+    """Inserts an axis of size one."""
     if isinstance(x, np.ndarray):
         return np.expand_dims(x, dim)
     dim = dim % (x.axes + 1)
@@ -56,7 +56,7 @@ def unsqueeze(x: Any, dim: int) -> Any:
 
 
 def squeeze(x: Any, dim: Any = None) -> Any:
-    """Without axes of one."""
+    """Removes axes of size one."""
     shape = x.shape
     taken = range(len(shape)) if dim is None else axes_of(dim, len(shape))
     kept = [size for axis, size in enumerate(shape) if size != 1 or axis not in taken]
@@ -64,7 +64,7 @@ def squeeze(x: Any, dim: Any = None) -> Any:
 
 
 def expand(x: Any, sizes: Sequence[int], implicit: bool = False) -> Any:
-    """Stretched."""
+    """Broadcasts to ``sizes``, where -1 keeps a size."""
     more = len(sizes) - len(x.shape)
     full = [x.shape[at - more] if size == -1 else size for at, size in enumerate(sizes)]
     if isinstance(x, np.ndarray):
@@ -78,10 +78,11 @@ def expand(x: Any, sizes: Sequence[int], implicit: bool = False) -> Any:
 
 
 def indexed_entries(x: Any, place: tuple[Any, ...]) -> Any:
-    """Some entries, by an index of numpy."""
+    """Entries by an index of numpy."""
     if isinstance(x, np.ndarray):
         return x[place]
-    # Of an index with several arrays numpy moves their axes in front, if they are apart: as it would those of a batch.
+    # For an index with several separated arrays numpy moves their axes to the front, even before
+    # batch axes.
     flat = np.arange(math.prod(x.shape)).reshape(x.shape)[place]
     return x.reshaped(lambda part, lead: part.reshape(*part.shape[:lead], -1)[..., flat])
 
@@ -89,54 +90,54 @@ def indexed_entries(x: Any, place: tuple[Any, ...]) -> Any:
 def slice_along_axis(
     x: Any, dim: int, start: int | None = 0, end: int | None = None, step: int = 1
 ) -> Any:
-    """A part along an axis."""
+    """A slice along an axis."""
     dim = dim % len(x.shape)
     return indexed_entries(x, (slice(None),) * dim + (slice(start, end, step),))
 
 
 def select(x: Any, dim: int, index: int) -> Any:
-    """One place along an axis."""
+    """One index along an axis."""
     return indexed_entries(x, (slice(None),) * (dim % len(x.shape)) + (index,))
 
 
 def index(x: Any, indices: Sequence[Any]) -> Any:
-    """Entries at places that are known."""
+    """Entries at constant indices; raises `NotModelled` for others."""
     if any(isinstance(one, Numbers) for one in indices):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     return indexed_entries(
         x, tuple(slice(None) if one is None else np.asarray(one) for one in indices)
     )
 
 
 def gather(x: Any, dim: int, places: Any) -> Any:
-    """Entries at places along an axis."""
+    """Entries at constant indices along an axis; raises `NotModelled` for others."""
     if isinstance(places, Numbers):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     return indexed_entries(view(x, [math.prod(x.shape)]), (_along(x, dim, places),))
 
 
 def _along(x: Any, dim: int, places: Any) -> Any:
-    """Which entry stands at places along an axis."""
+    """Flat indices of entries at indices along an axis."""
     ends = [None if axis == dim % len(x.shape) else n for axis, n in enumerate(places.shape)]
     flat = np.arange(math.prod(x.shape)).reshape(x.shape)[tuple(map(slice, ends))]
     return np.take_along_axis(flat, places.astype(int), dim)
 
 
 def scatter(x: Any, dim: int, places: Any, values: Any) -> Any:
-    """With other entries at places along an axis."""
+    """The array with entries at indices along an axis replaced."""
     flat, part = _scattered(x, dim, places, values)
     return view(_put(view(x, [math.prod(x.shape)]), part, (flat,)), x.shape)
 
 
 def scatter_add(x: Any, dim: int, places: Any, values: Any) -> Any:
-    """With numbers added at places along an axis."""
+    """The array with numbers added at indices along an axis."""
     flat, part = _scattered(x, dim, places, values)
     return view(add_at_places(view(x, [math.prod(x.shape)]), part, flat), x.shape)
 
 
 def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
     if isinstance(places, Numbers):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     flat = _along(x, dim, places).ravel()
     if not isinstance(values, Numbers | np.ndarray):
         return flat, np.full(len(flat), values)
@@ -145,7 +146,7 @@ def _scattered(x: Any, dim: int, places: Any, values: Any) -> tuple[Any, Any]:
 
 
 def cat(parts: Sequence[Any], dim: int = 0) -> Any:
-    """Side by side."""
+    """Concatenates arrays along an axis."""
     numbers = [part for part in parts if not (len(part.shape) == 1 and part.shape[0] == 0)]
     like = next((one for one in numbers if isinstance(one, Numbers)), None)
     if like is None:
@@ -154,24 +155,24 @@ def cat(parts: Sequence[Any], dim: int = 0) -> Any:
 
 
 def stack(parts: Sequence[Any], dim: int = 0) -> Any:
-    """Along a new axis."""
+    """Stacks arrays along a new axis."""
     return cat([unsqueeze(part, dim % (len(part.shape) + 1)) for part in parts], dim)
 
 
 def split_with_sizes(x: Any, sizes: Sequence[int], dim: int = 0) -> list[Any]:
-    """Parts along an axis."""
+    """Splits an array along an axis into parts of these sizes."""
     ends = np.cumsum([0, *sizes])
     return [slice_along_axis(x, dim, int(start), int(end)) for start, end in pairwise(ends)]
 
 
 def split(x: Any, size: int, dim: int = 0) -> list[Any]:
-    """Parts of one size."""
+    """Splits an array along an axis into parts of one size."""
     count = x.shape[dim]
     return split_with_sizes(x, [min(size, count - at) for at in range(0, count, size)], dim)
 
 
 def flip(x: Any, dims: Sequence[int]) -> Any:
-    """Axes turned around."""
+    """Reverses axes."""
     return indexed_entries(
         x,
         tuple(
@@ -193,7 +194,7 @@ def full(sizes: Sequence[int], value: Any) -> Any:
 
 
 def _put(x: Any, y: Any, place: tuple[Any, ...]) -> Any:
-    """An array with other entries at some places."""
+    """The array with the entries of an index replaced."""
     if not isinstance(x, Numbers) and not isinstance(y, Numbers):
         found = np.array(x)
         found[place] = y
@@ -211,19 +212,21 @@ def _put(x: Any, y: Any, place: tuple[Any, ...]) -> Any:
 def slice_scatter(
     x: Any, y: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Any:
-    """With other entries in a part along an axis."""
+    """The array with a slice along an axis replaced."""
     return _put(x, y, (slice(None),) * (dim % len(x.shape)) + (slice(start, end, step),))
 
 
 def select_scatter(x: Any, y: Any, dim: int, at: int) -> Any:
-    """With other entries at one place along an axis."""
+    """The array with one index along an axis replaced."""
     return _put(x, y, (slice(None),) * (dim % len(x.shape)) + (at,))
 
 
 def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    """With other entries at places that are known."""
+    """The array with entries at constant indices replaced, or added to; raises `NotModelled` for
+    others.
+    """
     if any(isinstance(one, Numbers) for one in indices):
-        raise NotModelled("places that depend on what nothing decides")
+        raise NotModelled("indices that depend on undecided numbers")
     place = tuple(slice(None) if one is None else np.asarray(one) for one in indices)
     like = x if isinstance(x, Numbers) else values
     whole, count = lifted(x, like), math.prod(x.shape)
@@ -235,7 +238,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
 
 
 def add_at_places(x: Any, y: Any, places: Any) -> Any:
-    """With numbers added, each at its place, where several may meet."""
+    """The array with numbers added at flat indices, which may repeat."""
     x, y = (lifted(x, y), y) if isinstance(y, Numbers) else (x, lifted(y, x))
     order = np.argsort(places, kind="stable")
     first = np.searchsorted(places[order], places[order])
@@ -248,7 +251,7 @@ def add_at_places(x: Any, y: Any, places: Any) -> Any:
 
 
 def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:
-    """With numbers around."""
+    """Pads with a constant; negative pads remove entries."""
     for place, axis in enumerate(reversed(range(len(x.shape) - len(pads) // 2, len(x.shape)))):
         before, after = pads[2 * place : 2 * place + 2]
         if before < 0 or after < 0:
@@ -259,6 +262,6 @@ def constant_pad_nd(x: Any, pads: Sequence[int], value: Any = 0) -> Any:
 
 
 def tiled(x: Any, sizes: Sequence[int]) -> Any:
-    """Repeated."""
+    """Repeats the array along each axis."""
     flat = np.tile(np.arange(math.prod(x.shape)).reshape(x.shape), sizes)
     return indexed_entries(view(x, [math.prod(x.shape)]), (flat,))

@@ -1,4 +1,6 @@
-"""A proof as a file: the graph of a call, the paths, and what is claimed; it is checked without torch, and without a search."""
+"""A proof as a file: the graph of a call, the paths, and the claim; it can be checked without
+torch, and without a search.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,25 @@ from flowref.proving.identities import FEW, Proof, holds
 from flowref.proving.rounding.boxes import Bound, Box, decimal
 from flowref.proving.rounding.refutations import Refutation
 
-# The form of files, and what they begin with.
+# The version of the format, and the kind of file.
 FORMAT, KIND = 1, "flowref certificate"
-# What a target lacks, of which nothing is claimed, as reasons begin.
+# How reasons begin if the target lacks what the statement is about.
 LACKING = ("it has no ", "it takes no ", "it returns no log-det")
-# Degrees up to which the probability of a wrong proof is told, as a power of two; and the smallest prime.
+# The assumed degree for the probability of a wrong proof, as a power of two; and the smallest
+# prime.
 DEGREE, PRIME = 14, 22
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is claimed of a target.
+    """A claim about a target.
 
-    ``target`` and ``statement``: as they are written; ``words``: the statement as a sentence; ``law``: of `LAWS`; ``proof``:
-    what was found; ``graph``, None where there is none; ``paths``: those that it is proved on, none where for all;
-    ``seed``; ``versions``: distribution -> version; ``weights``: a digest; ``repairs``: edits with which it is proved,
-    where it is not; ``bounds``: what is shown on a box, with these weights; ``refutation``: a box on which it is wrong;
-    ``follows``: the statements that it is a consequence of, beside what is said of the graph, if there is one.
+    ``target`` and ``statement``: as written; ``words``: the statement as a sentence; ``law``: of
+    `LAWS`; ``proof``: the result; ``graph``, None without one; ``paths``: those of the proof, empty
+    if it covers all; ``seed``; ``versions``: distribution -> version; ``weights``: a digest;
+    ``repairs``: edits with which the statement is proved, if it is not without; ``bounds``: results
+    on a box, with these weights; ``refutation``: a box on which it is wrong; ``follows``: the
+    statements that imply it, together with what is proved of the graph, if there is one.
     """
 
     target: str
@@ -57,7 +61,9 @@ class Certificate:
         return self.proof.proved or not self.proof.reason.startswith(LACKING)
 
     def text(self, *, brief: bool = False) -> str:
-        """The claim, what it says and what it does not say; ``brief``: without what is the same of many."""
+        """The claim, and what it does and does not state; ``brief``: without sentences shared by
+        many claims.
+        """
         return "\n".join(self._lines(brief))
 
     def _lines(self, brief: bool) -> Iterator[str]:
@@ -96,21 +102,21 @@ class Certificate:
             yield "  Paths     all: for either outcome of every comparison"
         for clause in proof.conditions:
             yield f"  Where     {clause.removeprefix('where ')}"
-        # Where signs are drawn, half of the fields see one that matters.
+        # With random signs, half of the fields see one that matters.
         bits = proof.fields * (1 if proof.fields > FEW else PRIME - DEGREE)
         yield (
             f"  By        {proof.fields} random points of fields of primes above 2^{PRIME}: a formula of degree below 2^{DEGREE} "
             f"that is wrong passes with probability below 2^-{bits}"
         )
         yield (
-            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was run beside the object; what its operators "
-            "were taken apart into"
+            f"  Trusted   the trace, of {len(graph.nodes)} operators, which was compared with the object; the "
+            "decompositions of its operators"
         )
         yield from (f"  With      {one}" for one in self.repairs)
         yield from (_bound_text(one, self.law) for one in self.bounds)
         shown = any(one.box is not None for one in self.bounds if one.kind == "rounding")
         rounding = "" if shown else "rounding, "
-        yield f"  Not said  {rounding}other shapes, single precision, the other mode, what other versions compute"
+        yield f"  Not said  {rounding}other shapes, single precision, the other mode, other versions"
 
     @property
     def tells(self) -> bool:
@@ -120,8 +126,8 @@ class Certificate:
         return found and self.graph is not None
 
     def check(self, seed: int | None = None) -> bool:
-        """Whether the law holds of the graph again, at other random points, and each bound on its box; or whether it is wrong
-        again.
+        """Whether the law holds of the graph again, at other random points, and each bound on its
+        box; or the refutation does.
         """
         if self.graph is None or not self.tells:
             return False
@@ -137,7 +143,7 @@ class Certificate:
         )
 
     def save(self, file: str | Path) -> None:
-        """Write it, as JSON."""
+        """Writes the certificate as JSON."""
         whole = {
             "kind": KIND,
             "format": FORMAT,
@@ -149,14 +155,14 @@ class Certificate:
             "proof": asdict(self.proof),
             "bounds": [asdict(one) for one in self.bounds],
             "refutation": None if self.refutation is None else asdict(self.refutation),
-            "graph": None if self.graph is None else _written(self.graph),
-            "paths": [_packed(path.decided) for path in self.paths],
+            "graph": None if self.graph is None else _graph_to_json(self.graph),
+            "paths": [_arrays_to_json(path.decided) for path in self.paths],
         }
         Path(file).write_text(json.dumps(whole), encoding="utf-8")
 
     @classmethod
     def load(cls, file: str | Path) -> Certificate:
-        """Read it. Raises: `ReportError` where it is no certificate."""
+        """Reads a certificate; raises `ReportError` if the file is none."""
         try:
             whole = json.loads(Path(file).read_text(encoding="utf-8"))
             if whole.pop("kind") != KIND or whole.pop("format") != FORMAT:
@@ -166,26 +172,25 @@ class Certificate:
                 for name, one in whole.pop("proof").items()
             }
             graph, paths = whole.pop("graph"), whole.pop("paths")
-            # Files of the first form have no boxes.
+            # Files of the first version have no boxes.
             shown, gap = whole.pop("bounds", []), whole.pop("refutation", None)
             read = None if graph is None else _graph_from_json(graph)
             return cls(
                 proof=Proof(**proof),
                 graph=read,
-                paths=tuple(Branches(_unpacked(one)) for one in paths),
+                paths=tuple(Branches(_arrays_from_json(one)) for one in paths),
                 follows=tuple(whole.pop("follows", ())),
-                bounds=tuple(Bound(**{**one, **_boxes(one)}) for one in shown),
-                refutation=gap and Refutation(**{**gap, **_boxes(gap)}),
+                bounds=tuple(Bound(**{**one, **_boxes_from_json(one)}) for one in shown),
+                refutation=gap and Refutation(**{**gap, **_boxes_from_json(gap)}),
                 **whole,
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ReportError(
-                f"{file} is no certificate of this version: expected what flowref certify --output wrote"
+                f"{file} is no certificate of this version: expected a file of flowref certify --output"
             ) from error
 
 
-def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
-    """The boxes of what was read, and a point."""
+def _boxes_from_json(read: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: None if read[name] is None else Box(*(tuple(end) for end in read[name].values()))
         for name in ("asked", "box")
@@ -195,7 +200,6 @@ def _boxes(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bound_text(bound: Bound, law: str) -> str:
-    """What is shown on a box, as a line."""
     head = f"  {bound.kind.capitalize():<10}"
     if bound.box is None:
         return f"{head}{'' if bound.kind == 'rounding' else 'is '}not shown on {bound.asked}: {bound.reason}"
@@ -215,13 +219,12 @@ def _bound_text(bound: Bound, law: str) -> str:
     return f"{head}{words[bound.kind]}: {count}{part}"
 
 
-def _written(graph: Graph) -> dict[str, Any]:
-    """A graph, for JSON."""
+def _graph_to_json(graph: Graph) -> dict[str, Any]:
     return {
         "weights": {name: list(shape) for name, shape in graph.weights.items()},
         "points": [graph.points[0], list(graph.points[1])],
         "given": None if graph.given is None else [graph.given[0], list(graph.given[1])],
-        "constants": _packed(graph.constants),
+        "constants": _arrays_to_json(graph.constants),
         "nodes": [
             [
                 one.name,
@@ -248,9 +251,17 @@ def _graph_from_json(whole: Mapping[str, Any]) -> Graph:
         {name: tuple(shape) for name, shape in whole["weights"].items()},
         (whole["points"][0], tuple(whole["points"][1])),
         None if given is None else (given[0], tuple(given[1])),
-        _unpacked(whole["constants"]),
+        _arrays_from_json(whole["constants"]),
         tuple(
-            Node(name, op, tuple(_live(args)), _live(named), kind, tuple(shape), line)
+            Node(
+                name,
+                op,
+                tuple(_argument_from_json(args)),
+                _argument_from_json(named),
+                kind,
+                tuple(shape),
+                line,
+            )
             for name, op, args, named, kind, shape, line in whole["nodes"]
         ),
         (Ref(value), None if ladj is None else Ref(ladj)),
@@ -261,7 +272,7 @@ def _graph_from_json(whole: Mapping[str, Any]) -> Graph:
 
 
 def _json_argument(value: Any) -> Any:
-    """An argument, for JSON: a reference as {"$": name}, a floating number by its digits."""
+    """An argument, for JSON: a reference as {"$": name}, a float by its digits."""
     if isinstance(value, Ref):
         return {"$": value.name}
     if isinstance(value, dict):
@@ -273,18 +284,18 @@ def _json_argument(value: Any) -> Any:
     return str(value)
 
 
-def _live(value: Any) -> Any:
+def _argument_from_json(value: Any) -> Any:
     if isinstance(value, dict):
         return (
             Ref(value["$"])
             if "$" in value
-            else {name: _live(one) for name, one in value["named"].items()}
+            else {name: _argument_from_json(one) for name, one in value["named"].items()}
         )
-    return [_live(one) for one in value] if isinstance(value, list) else value
+    return [_argument_from_json(one) for one in value] if isinstance(value, list) else value
 
 
-def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays, for JSON: floating numbers in hexadecimal digits, which are exact."""
+def _arrays_to_json(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays, for JSON: floats as hexadecimal digits, which are exact."""
     packed = {}
     for name, one in arrays.items():
         array = np.asarray(one)
@@ -297,7 +308,7 @@ def _packed(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return packed
 
 
-def _unpacked(whole: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _arrays_from_json(whole: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     found = {}
     for name, (dtype, shape, numbers) in whole.items():
         values = [float.fromhex(one) for one in numbers] if np.dtype(dtype).kind == "f" else numbers

@@ -1,7 +1,8 @@
-"""Statements about several calls, as one graph: each call is traced once, at points of its own, and the graphs are joined.
+"""Statements about several calls, as one graph: each call is traced once, at points of its own,
+and the graphs are joined.
 
-What an object keeps of one call is then of no use to another: a call that gives what an earlier one left behind computes a
-constant.
+State that an object keeps of one call is then of no use to another: a call that returns a stored
+result of an earlier one computes a constant.
 """
 
 from __future__ import annotations
@@ -31,23 +32,23 @@ from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import GraphRun
 
-# Batches at which a graph is run beside the object, and whose paths are asked for.
-BESIDE, PATHS = 3, 8
-# Numbers of points of a batch that is traced: one that no axis has.
+# The number of batches on which graph and object are compared, and whose paths are taken.
+COMPARED, PATHS = 3, 8
+# Batch sizes for traces: one that is no size of an axis.
 ROWS = (3, 5, 7, 11, 13)
-# Batches in train mode that an object has seen.
+# The number of train-mode batches of an object.
 WARM = 2
-# Of the numbers that a statement draws, which no code has.
+# The seed of numbers drawn by a statement, which no user code has.
 SEED = 0x5EED0F10
 POINT, CONTEXT = Ref("x"), "context"
-# By how much parameters are moved to see what comes of them.
+# How far parameters are moved to see which constants depend on them.
 MOVED = 0.1
-# Calls that give as much for each point, and by how much that may be another number where the point is alone: rounding.
+# Calls with one result per point, and the rounding allowed when a point is alone.
 POINTWISE, NEAR = ("forward", "inverse", "log_prob", "base_log_prob"), 1e-9
-# In the place of a place: all that a call gives.
+# An index that stands for all results of a call.
 ALL = -1
 OTHER_WAY = {"forward": "inverse", "inverse": "forward"}
-# Calls of the parts of a composite, one behind another.
+# The calls of a composite's parts in sequence.
 THROUGH = {name: f"parts of {name}" for name in OTHER_WAY}
 
 Call = Callable[[Any, Any, Any], Any]
@@ -55,15 +56,16 @@ Call = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class TracedComponent:
-    """A call that was traced."""
+    """A traced call."""
 
     traced: TracedCall
     graph: Graph
 
 
 class Calls:
-    """The calls of a target in a mode and a direction, each traced when it is first asked for; ``more``: that its dialect
-    lacks; ``batch``: the shape of batches, where that matters; ``moved``: by how much its parameters are, before the first call.
+    """The calls of a target in a mode and a direction, each traced on first use; ``more``: calls
+    that its dialect lacks; ``batch``: the shape of batches, if it matters; ``moved``: the scale
+    by which parameters are moved before the first call.
     """
 
     def __init__(
@@ -83,12 +85,12 @@ class Calls:
         self._more |= more or {}
         self._arrays: dict[str, Any] = {}
         self._parts: dict[str, TracedComponent | str] = {}
-        # Results of which no criterion holds, and what was found of statements.
+        # Results that violate each criterion, and the claims so far.
         self.missed = set[Any]()
         self.claims: dict[Any, Any] = {}
 
     def call(self, name: str) -> Call:
-        """By its name. Raises: `Unsupported` where there is none."""
+        """The call of a name; raises `Unsupported` if there is none."""
         if self.direction == "inverse":
             name = {
                 **OTHER_WAY,
@@ -100,7 +102,7 @@ class Calls:
         return found
 
     def _through(self, way: str, obj: Any, x: Any, context: Any) -> tuple[Any, Any]:
-        """The parts of a composite, one after the other, and the sum of their log-dets."""
+        """The parts of a composite in sequence, and the sum of their log-dets."""
         recipe, total = self.recipe, None
         parts = recipe.dialect.listed(obj)
         if not parts:
@@ -108,16 +110,16 @@ class Calls:
         silent = False
         for _, part in parts if way == "forward" else reversed(parts):
             out = (recipe.resolve(part) or recipe.dialect).function(way)(part, x, context)
-            x, told = out if isinstance(out, tuple) else (out, None)
-            silent = silent or told is None
+            x, ladj = out if isinstance(out, tuple) else (out, None)
+            silent = silent or ladj is None
             if not silent:
-                each = told.reshape(len(x), -1).sum(-1) if told.ndim > 1 else told
+                each = ladj.reshape(len(x), -1).sum(-1) if ladj.ndim > 1 else ladj
                 total = each if total is None else total + each
         return x, None if silent else total
 
     @cached_property
     def prepared(self) -> tuple[Any, list[Any], Any]:
-        """An object that has seen batches in train mode, batches of its domain, and a context."""
+        """An object after train-mode batches, batches of its domain, and a context."""
         recipe, rng = self.recipe, np.random.default_rng(0)
         backend, facts = recipe.backend, recipe.facts
         obj = backend.cast(recipe.build(), recipe.dtype)
@@ -155,12 +157,12 @@ class Calls:
 
     @property
     def normalizing(self) -> str:
-        """The call that maps data to latents."""
+        """The name of the call that maps data to latents."""
         return "forward" if self.direction == "inverse" else self.recipe.dialect.normalizing
 
     @property
     def variances(self) -> set[str]:
-        """The weights that are the running variances of a batch normalizer."""
+        """The weights that are running variances of a batch normalizer."""
         normalizer = self.recipe.facts.normalizer
         roles = {} if normalizer is None or "running_var" in normalizer.forms else normalizer.roles
         return {f"self.{roles['running_var']}"} if "running_var" in roles else set()
@@ -172,17 +174,17 @@ class Calls:
 
     @property
     def latents(self) -> Sequence[Any]:
-        """Images of these."""
+        """Images of these batches."""
         return self.prepared[1] if self.direction == "inverse" else self._images
 
     @property
     def noise(self) -> Sequence[Any]:
-        """Latents, batches of what the base has a density of."""
+        """Batches of latents, on which the base density is defined."""
         return self.latents if self.normalizing == "forward" else self.points
 
     @property
     def data(self) -> Sequence[Any]:
-        """Batches of what has a density."""
+        """Batches of data, on which the density is defined."""
         return self.points if self.normalizing == "forward" else self.latents
 
     @cached_property
@@ -197,11 +199,11 @@ class Calls:
         return [detached(one[0] if isinstance(one, tuple) else one) for one in results]
 
     def values(self, name: str, points: Sequence[Any]) -> list[Any]:
-        """What a call gives at batches, without log-dets."""
+        """The values of a call at batches, without log-dets."""
         return self._values(self.call(name), points)
 
     def array(self, name: str, shape: Shape, where: Any = True) -> Any:
-        """Random numbers of a statement, the same whenever they are asked for; zero where they are not wanted."""
+        """Random numbers of a statement, cached by name; zero outside of ``where``."""
         if name not in self._arrays:
             numbers = np.random.default_rng((SEED, len(self._arrays))).standard_normal(shape)
             numbers = np.where(where, numbers, 0.0)
@@ -210,12 +212,12 @@ class Calls:
 
     @property
     def arrays(self) -> dict[str, Any]:
-        """Those that were asked for."""
+        """The numbers drawn so far, by name."""
         return {name: np.asarray(one) for name, one in self._arrays.items()}
 
     def slope(self, of: Sequence[tuple[str, int]], by: str, shape: Shape | None = None) -> str:
-        """The name of a call that gives a weighted sum of what calls give, each by its name and the place of what it gives, and
-        the derivative of that, as the framework has it, along directions; see `Backend.slope`.
+        """The name of a call that returns a weighted sum of results, given as (call, index), and
+        its derivative by autodiff along directions; see `Backend.slope`.
         """
         name = f"slope of {of} by {by} {shape or ''}"
         if name not in self._more:
@@ -226,8 +228,8 @@ class Calls:
         return name
 
     def resting(self, of: Sequence[tuple[str, int]], points: Sequence[Any]) -> bool:
-        """Whether the arrays that a derivative by parameters takes for constants are: they are the same numbers where parameters
-        were moved before anything was called.
+        """Whether the constants in a derivative by parameters do not depend on parameters: they
+        must be equal when parameters are moved before any call.
         """
         graph = self.part(self.slope(of, "parameters"), points).graph
         held = [one.name for one in graph.nodes if one.op == "constant" and one.kind == "float"]
@@ -242,15 +244,15 @@ class Calls:
         return all(np.array_equal(graph.constants[one], other.get(one, np.nan)) for one in held)
 
     def part(self, name: str, points: Sequence[Any]) -> TracedComponent:
-        """A call as a graph; ``points``: batches at which it is traced and compared, the first time that it is asked for.
-        Raises: `Unsupported` where there is no graph that is the object's.
+        """Returns a call as a graph; ``points``: batches at which it is traced and compared, on
+        first use. Raises `Unsupported` if there is no graph that agrees with the object.
         """
         if name not in self._parts:
             try:
                 self._parts[name] = self._traced(name, points)
             except Unsupported as error:
                 self._parts[name] = str(error)
-            except Exception as error:  # which error is the laws' affair
+            except Exception as error:  # exceptions are tested by the laws
                 text = str(error).partition("\n")[0]
                 self._parts[name] = f"it raised {type(error).__name__}: {text}"
         found = self._parts[name]
@@ -261,8 +263,8 @@ class Calls:
     def _traced(self, name: str, points: Sequence[Any]) -> TracedComponent:
         obj, _, context = self.prepared
         traced = self.recipe.backend.traced(obj, self.call(name), points[0], context)
-        if not traced.agrees(points[1 : 1 + BESIDE]):
-            raise Unsupported("what was traced is not what the object computes")
+        if not traced.agrees(points[1 : 1 + COMPARED]):
+            raise Unsupported("the trace does not compute what the object computes")
         if self.mode == "eval" and name in (*POINTWISE, *THROUGH.values()):
             self.demand_alone(name, points[0])
         graph = traced.graph()
@@ -270,7 +272,7 @@ class Calls:
         return TracedComponent(traced, graph)
 
     def alone(self, name: str, points: Any) -> bool:
-        """Whether a call gives for each point by itself what it gives for that among others, but for rounding."""
+        """Whether a call returns the same for each point alone and among others, up to rounding."""
         obj, _, context = self.prepared
         rows = len(points)
 
@@ -286,7 +288,7 @@ class Calls:
             expected = [one[at] if np.shape(one)[:1] == (rows,) else one for one in several]
             try:
                 found = results(at)
-            except Exception:  # what refuses one point needs others
+            except Exception:  # it rejects single points
                 return False
             if not all(
                 np.shape(one) == np.shape(other) and np.allclose(one, other, NEAR, NEAR, True)
@@ -296,13 +298,13 @@ class Calls:
         return True
 
     def demand_alone(self, name: str, points: Any) -> None:
-        """Raises: `Unsupported` where that is not so."""
+        """Raises `Unsupported` if `alone` is False."""
         if not self.alone(name, points):
             raise Unsupported("it computes something else of one point than of several")
 
 
 class Composition:
-    """Calls of a target, one behind another, from batches of points, as one graph."""
+    """Calls of a target in sequence, from batches of points, as one graph."""
 
     def __init__(self, calls: Calls, points: Sequence[Any]) -> None:
         self.calls, self.points = calls, points
@@ -315,8 +317,8 @@ class Composition:
         self._taken: list[tuple[TracedCall, Sequence[Any], dict[str, str]]] = []
 
     def call(self, name: str, at: Ref = POINT, *, as_it_is: bool = False) -> tuple[Ref, Ref | None]:
-        """The value and the log-det of a call at the points, or at what another call gave; ``as_it_is``: with the weights that
-        the object has. Raises: `Unsupported`.
+        """The value and the log-det of a call at the points, or at another result; ``as_it_is``:
+        with the object's own weights, not free ones. Raises `Unsupported`.
         """
         points = self._images[at]()
         part = self.calls.part(name, points)
@@ -343,23 +345,28 @@ class Composition:
         self._graphs.append(graph)
         self._constants |= {names.get(one, one): value for one, value in graph.constants.items()}
         self._taken.append((part.traced, points, names))
-        value, told = (
+        value, ladj = (
             None if one is None else Ref(names.get(one.name, one.name)) for one in graph.outputs
         )
         assert value is not None
         self._images[value] = lambda: self.calls.values(name, points)
-        return value, told
+        return value, ladj
 
     def slope(
         self, *of: tuple[str, int], by: str = "points", apart: bool = True
     ) -> tuple[Ref, Ref | None]:
-        """A weighted sum of what calls give, and its derivative as the framework has it; ``apart``: whether a point is to have a
-        result of its own.
+        """A weighted sum of results, and its derivative by autodiff; ``apart``: whether each point
+        must have a result of its own.
         """
         for name, _ in of:
             if apart and (by == "points" or self.calls.mode == "eval"):
                 self.calls.demand_alone(name, self.points[0])
-        for name, _ in of:  # of what has no graph there is no slope, which takes longer to see
+        for (
+            name,
+            _,
+        ) in (
+            of
+        ):  # without graphs of the calls there is none of the derivative, which takes longer to see
             self.calls.part(name, self.points)
         found = self.call(self.calls.slope(of, by))
         if by == "parameters" and not self.calls.resting(of, self.points):
@@ -369,8 +376,8 @@ class Composition:
         return found
 
     def columns(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
-        """The value of a call and the points, each as rows of the channels that ``axes`` of an event count, with a direction of
-        the points.
+        """The value of a call and the points, as rows whose columns are the channels, ``axes`` of
+        an event, with a direction of the points.
         """
         shape = tuple(self.points[0].shape)
         direction = f"{ALONG}{POINT.name}"
@@ -387,8 +394,8 @@ class Composition:
         return found[0], found[1]
 
     def along_channels(self, name: str, axes: Sequence[int]) -> tuple[Ref, Ref]:
-        """The derivative of a weighted sum of what a call gives, as the framework has it, where all of a channel is moved, and
-        zero.
+        """The derivative by autodiff of a weighted sum of a call's results when a whole channel is
+        moved, and zero.
         """
         shape = tuple(
             size if axis in axes else 1 for axis, size in enumerate(self.points[0].shape[1:])
@@ -398,8 +405,8 @@ class Composition:
         return along, self._node("full", ([], 0.0), ())
 
     def _named(self, call: str, node: Node, graph: Graph) -> str:
-        """A name of its own; that of an array of the statement, which is known by its numbers; and one for an array that several
-        calls hold, which is known by where it lies.
+        """A unique name; for an array of the statement, recognized by its numbers, its own; and
+        one for an array shared by several calls, recognized by its memory.
         """
         if node.op != "constant":
             return f"{call}.{node.name}"
@@ -411,21 +418,23 @@ class Composition:
         return f"constant {layout['data'][0]} {layout['typestr']} {layout['shape']} {layout['strides']}"
 
     def direction(self, along: Any) -> Ref:
-        """A direction of the points, of which derivatives are taken, free where ``along``, of an event, is not zero."""
+        """A direction of the points for derivatives, free where ``along``, of shape event, is not
+        zero.
+        """
         name, points = f"{ALONG}{POINT.name}", self.points[0]
         self.calls.array(name, tuple(points.shape), along)
         self._arrays.add(name)
         return Ref(name)
 
     def behind(self, direction: Ref) -> Ref:
-        """The points less a direction."""
+        """The points minus a direction."""
         step = self.calls.array(direction.name, tuple(self.points[0].shape))
         found = self._node("sub", (POINT, direction), tuple(self.points[0].shape))
         self._images[found] = lambda: [one - step for one in self.points]
         return found
 
     def others(self) -> Ref:
-        """Other points, which are free as well."""
+        """Other free points."""
         name = f"{COTANGENT}others"
         drawn = self.calls.array(name, tuple(self.points[0].shape))
         self._arrays.add(name)
@@ -433,16 +442,18 @@ class Composition:
         return Ref(name)
 
     def half_square(self, at: Ref) -> Ref:
-        r"""$\frac12 \|z\|^2$ of each point."""
+        r"""$\frac12 \|z\|^2$ of each point, ``(rows,)``."""
         rows, shape = self.points[0].shape[0], tuple(self.points[0].shape)
         squares = self._entries(self._node("square", (at,), shape), shape)
         return self._node("mul", (self._node("sum", (squares, [1]), (rows,)), 0.5), (rows,))
 
-    def beside(self, value: Ref, told: Ref | None) -> Ref:
-        """The entries of a value, and the number of its log-det for each point, where there is one."""
+    def beside(self, value: Ref, ladj: Ref | None) -> Ref:
+        """Entries of a value and the log-det of each point, if there is one, concatenated:
+        ``(rows, width)``.
+        """
         rows = self.points[0].shape[0]
-        found = [self._entries(one, self._shape(one)) for one in (value, told) if one is not None]
-        if told is not None:
+        found = [self._entries(one, self._shape(one)) for one in (value, ladj) if one is not None]
+        if ladj is not None:
             found[1] = self._node("sum", (found[1], [1], True), (rows, 1))
         width = sum(self._shape(one)[1] for one in found)
         return self._node("cat", (found, 1), (rows, width))
@@ -450,18 +461,18 @@ class Composition:
     def _entries(self, of: Ref, shape: Shape) -> Ref:
         rows = self.points[0].shape[0]
         if not shape or shape[0] != rows:
-            raise Unsupported("it gives no numbers of each point")
+            raise Unsupported("it returns no numbers per point")
         return self._node("view", (of, [rows, -1]), (rows, math.prod(shape[1:])))
 
     def _shape(self, of: Ref) -> Shape:
         return self._nodes[of.name].shape if of.name in self._nodes else tuple(self.points[0].shape)
 
     def negative(self, one: Ref | None) -> Ref:
-        """- a log-det. Raises: `Unsupported` where there is none."""
+        """The negative of a log-det; raises `Unsupported` if there is none."""
         return self._computed("neg", one)
 
     def sum(self, one: Ref | None, other: Ref | None) -> Ref:
-        """Of two numbers of each point. Raises: `Unsupported` where there is none."""
+        """The sum of two numbers of each point; raises `Unsupported` if one is missing."""
         return self._computed("add", one, other)
 
     def less(self, one: Ref, other: Ref) -> Ref:
@@ -469,13 +480,13 @@ class Composition:
         return self._computed("sub", one, other)
 
     def constant(self, name: str, value: Any) -> Ref:
-        """Numbers of the statement."""
+        """Constant numbers of the statement."""
         self._constants[name] = value
         self._nodes[name] = Node(name, "constant", (), {}, "int", np.shape(value))
         return Ref(name)
 
     def only(self, operators: Container[str]) -> bool:
-        """Whether the calls so far take no others."""
+        """Whether all operators so far are among ``operators``."""
         return all(one.op in operators for one in self._nodes.values())
 
     def _computed(self, op: str, *of: Ref | None) -> Ref:
@@ -491,7 +502,7 @@ class Composition:
         return Ref(node.name)
 
     def graph(self, outputs: tuple[Ref, Ref | None]) -> Graph:
-        """Of all calls. Raises: `Unsupported` where one writes what another may read."""
+        """The graph of all calls; raises `Unsupported` if one writes what another may read."""
         first, context = self._graphs[0], self.calls.prepared[2]
         arrays = {name: one for name, one in self.calls.arrays.items() if name in self._arrays}
         written = {name for graph in self._graphs for name in graph.written}
@@ -519,7 +530,7 @@ class Composition:
 
     @property
     def paths(self) -> Iterator[Branches]:
-        """That the points take, where they take the shapes of the graph."""
+        """Yields the paths of the points, if they have the shapes of the graph."""
         recipe = self.calls.recipe
         for number in range(len(self.points)):
             with recipe.backend.sandbox(0, recipe.dtype):
@@ -533,7 +544,9 @@ class Composition:
 
 
 def demand_modelled(graph: Graph, path: Callable[[], Branches | None]) -> None:
-    """Raises: `Unsupported` where residues stand for the operators of a graph neither for all outcomes nor on a path."""
+    """Raises `Unsupported` if a graph has operators without residues, both for all outcomes and on
+    a path.
+    """
     weights, none = frozenset(graph.weights), frozenset[str]()
     reason = ""
     for on_path, free in ((False, weights), (True, weights), (True, none)):
@@ -557,5 +570,5 @@ def _call_output(call: Call, place: int, obj: Any, x: Any, context: Any) -> Any:
 
 
 def detached(value: Any) -> Any:
-    """An array without the graph of its gradients, where a framework keeps one."""
+    """An array without its autograd graph, if the framework has one."""
     return value.detach() if hasattr(value, "detach") else value

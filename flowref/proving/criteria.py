@@ -1,7 +1,7 @@
-r"""What a run has to fulfil: that a log-det is that of the Jacobian, that two results are the same, that one is the
-derivative of another, or a line in it.
+r"""Criteria of a run: a log-det is that of the Jacobian, two results are equal, one is the
+derivative of another, or affine in it.
 
-$(\det J)^2 = (e^{\log\det})^2$ for each point of the batch, and nothing of a point depends on another.
+$(\det J)^2 = (e^{\log\det})^2$ for each point of the batch, and no point depends on another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flowref.proving.runs import GraphRun
 
 @dataclass(frozen=True)
 class Law:
-    """``holds``: of a run; ``slopes``: which derivatives it asks for (see `GraphRun`)."""
+    """``holds``: a predicate of a run; ``slopes``: the derivatives it needs (see `GraphRun`)."""
 
     holds: Callable[[GraphRun[Field]], bool]
     slopes: str = ""
@@ -31,20 +31,20 @@ class Law:
 
 def _log_det(run: GraphRun[Field]) -> bool:
     r"""$(\det J)^2 = (e^{\log\det})^2$ for each point, which depends on no other."""
-    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    value, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     blocks = _blocks(run, value)
     if blocks is None:
         return False
     det = _determinants(blocks, run.field.first(1)[..., 0])
-    return _grown_alike(run, value, told, det, None)
+    return _log_det_matches(run, value, reported, det, None)
 
 
-def _grown_alike(
-    run: GraphRun[Field], value: Residues, told: Any, det: Pair, units: Pair | None
+def _log_det_matches(
+    run: GraphRun[Field], value: Residues, reported: Any, det: Pair, units: Pair | None
 ) -> bool:
-    """Whether a determinant for each point, in ``units``, is that of a log-det but for its sign."""
+    """Whether a determinant of each point, in ``units``, is that of a log-det up to its sign."""
     rows, first = run.graph.points[1][0], run.field.first(0)[..., None]
-    ladj = lifted(told, value)
+    ladj = lifted(reported, value)
     ladj = (
         sum_of_residues(view(ladj, (rows, -1)), 1)
         if len(ladj.shape) and ladj.shape[0] == rows
@@ -65,10 +65,11 @@ def _grown_alike(
 
 
 def _sparse_log_det(run: GraphRun[Field]) -> bool:
-    r"""The same of an event of many entries, of which each is kept, or goes through a map of its own, given those that are kept:
-    $(\prod_i \partial_i y_i)^2 = (e^{\log\det})^2$. The entries are told apart by the digits of their number.
+    r"""The same for events of many entries, each of which is kept or transformed separately given
+    the kept ones: $(\prod_i \partial_i y_i)^2 = (e^{\log\det})^2$. Entries are distinguished by
+    the digits of their index.
     """
-    value, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    value, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     x, rows = run.values[run.graph.points[0]], run.graph.points[1][0]
     if not isinstance(value, Residues) or value.d is None or math.prod(value.shape) != run.size:
         return False
@@ -99,11 +100,13 @@ def _sparse_log_det(run: GraphRun[Field]) -> bool:
         _last_axis_product((re, im), q),
         _last_axis_product((along[:, 0][..., moved], None), q),
     )
-    return _grown_alike(run, value, told, det, units)
+    return _log_det_matches(run, value, reported, det, units)
 
 
 def kept_entries(run: GraphRun[Field]) -> Any:
-    """Which entries of an event come out of a call as they are, (entries); None where it gives no such event."""
+    """Which entries of an event a call returns unchanged, ``(entries,)``; None if its value is no
+    such event.
+    """
     value, x = run.values[run.graph.outputs[0].name], run.values[run.graph.points[0]]
     rows = run.graph.points[1][0]
     if not isinstance(value, Residues) or math.prod(value.shape) != run.size:
@@ -119,26 +122,25 @@ def _entries_by_row(one: Residues, rows: int) -> Any:
 
 
 def _last_axis_product(pair: Pair, q: Words) -> Pair:
-    """Of the last axis."""
     rest: Pair | None = None
     while (size := pair[0].shape[-1]) > 1:
         if size % 2:
-            last, pair = _at(pair, size - 1, size), _at(pair, 0, size - 1)
+            last, pair = _last_axis_slice(pair, size - 1, size), _last_axis_slice(pair, 0, size - 1)
             rest = last if rest is None else times(rest, last, q)
             continue
         half = size // 2
-        pair = times(_at(pair, 0, half), _at(pair, half, 2 * half), q)
+        pair = times(_last_axis_slice(pair, 0, half), _last_axis_slice(pair, half, 2 * half), q)
     re, im = pair if rest is None else times(pair, rest, q)
     return re[..., 0], None if im is None else im[..., 0]
 
 
-def _at(pair: Pair, start: int, end: int) -> Pair:
+def _last_axis_slice(pair: Pair, start: int, end: int) -> Pair:
     return pair[0][..., start:end], None if pair[1] is None else pair[1][..., start:end]
 
 
 def _blocks(run: GraphRun[Field], value: Any) -> tuple[Any, Any] | None:
-    """The Jacobian of each point, (towers, rows, of, by) transposed, in two parts; None where there is none, or where a point
-    depends on another.
+    """The transposed Jacobian of each point, (towers, rows, of, by), in two parts; None if there
+    is none, or if a point depends on another.
     """
     rows = run.graph.points[1][0]
     entries = run.size // rows
@@ -154,12 +156,14 @@ def _blocks(run: GraphRun[Field], value: Any) -> tuple[Any, Any] | None:
 
 
 def _permuted(run: GraphRun[Field]) -> bool:
-    """The entries of each point are those of another array in another order, the same of all points."""
+    """The entries of each point are a permutation of those of another array, the same for all
+    points.
+    """
     value, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     rows = run.graph.points[1][0]
     if not all(isinstance(one, Residues) for one in (value, x)) or value.shape[:1] != (rows,):
         return False
-    # Random residues are different numbers, with a probability that is told; what is taken apart has one part.
+    # Random residues are distinct with the stated probability; rearranged entries have one part.
     given, found = (one.top[0].reshape(run.field.towers, rows, -1) for one in (x, value))
     if given.shape != found.shape or value.top[1] is not None:
         return False
@@ -168,7 +172,9 @@ def _permuted(run: GraphRun[Field]) -> bool:
 
 
 def _pattern(run: GraphRun[Field]) -> bool:
-    """The derivatives of each point by its entries are zero where a pattern is not, and no point depends on another."""
+    """The derivatives of each point are zero outside of a pattern, and no point depends on
+    another.
+    """
     value, zeros = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     parts = _blocks(run, value)
     inside = np.asarray(zeros, bool).T
@@ -178,12 +184,12 @@ def _pattern(run: GraphRun[Field]) -> bool:
 
 
 def _equal_results(run: GraphRun[Field]) -> bool:
-    """Two results are the same numbers, or have the same squares of their exponentials, which are positive."""
+    """Two results are equal, or have exponentials with equal squares; exponentials are positive."""
     one, other = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     like = next((each for each in (one, other) if isinstance(each, Residues)), None)
     if math.prod(np.shape(one)) != math.prod(np.shape(other)):
         return False
-    if like is None:  # numbers that depend on nothing
+    if like is None:  # constants
         return bool((np.ravel(one) == np.ravel(other)).all())
     left, right = (view(lifted(each, like), (-1,)) for each in (one, other))
     p = run.field.first(1)
@@ -196,31 +202,38 @@ def _equal_results(run: GraphRun[Field]) -> bool:
 
 def _slope(run: GraphRun[Field]) -> bool:
     """The derivative of a number along the directions of a statement is another number."""
-    total, told = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
+    total, reported = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     if not isinstance(total, Residues):
         return False
-    slope = lifted(told, total).top
+    slope = lifted(reported, total).top
     zero = np.zeros_like(slope[0])
     found = (zero, None) if total.derivative is None else total.derivative
     return bool(_equal_entries(found, slope).all())
 
 
 def _affine(run: GraphRun[Field]) -> bool:
-    r"""Each column of an array is a fixed affine function of that of another; both are (rows, columns).
+    r"""Each column of an array is a fixed affine function of that of another; both are (rows,
+    columns).
 
-    The derivative along v is a multiple of v, which no point changes then: $\partial y_i v_0 = \partial y_0 v_i$, and
-    $(y_i - y_0) v_0 = \partial y_0 (x_i - x_0)$.
+    The derivative along v is a multiple of v, the same at all points: $\partial y_i v_0 = \partial
+    y_0 v_i$, and $(y_i - y_0) v_0 = \partial y_0 (x_i - x_0)$.
     """
     y, x, dy, v, q = _columns(run)
     return _products_agree(dy, _row(v, 0), _row(dy, 0), v, q) and _products_agree(
-        _less(y, _row(y, 0), q), _row(v, 0), _row(dy, 0), _less(x, _row(x, 0), q), q
+        _pair_difference(y, _row(y, 0), q),
+        _row(v, 0),
+        _row(dy, 0),
+        _pair_difference(x, _row(x, 0), q),
+        q,
     )
 
 
 def _normalized(run: GraphRun[Field]) -> bool:
-    """Each column of an array is a line in that of another, and no point changes its sum."""
+    """Each column of an array is affine in that of another, and its sum is the same for all
+    points.
+    """
     y, x, dy, _, q = _columns(run)
-    up, along = _less(y, _row(y, 0), q), _less(x, _row(x, 0), q)
+    up, along = _pair_difference(y, _row(y, 0), q), _pair_difference(x, _row(x, 0), q)
     sums = [part.sum(2, dtype=np.uint64) % q[..., 0] for part in dy if part is not None]
     return not any(one.any() for one in sums) and _products_agree(
         up, _row(along, 1), _row(up, 1), along, q
@@ -228,7 +241,9 @@ def _normalized(run: GraphRun[Field]) -> bool:
 
 
 def _columns(run: GraphRun[Field]) -> tuple[Pair, Pair, Pair, Pair, Words]:
-    """Two arrays, and their derivatives along the directions of a statement, modulo the first primes, with these."""
+    """Two arrays, their derivatives along the directions of a statement, modulo the first primes,
+    and these primes.
+    """
     y, x = (run.values[ref.name] for ref in run.graph.outputs if ref is not None)
     y = lifted(y, x)
     zero = np.zeros_like(x.top[0]), None
@@ -241,7 +256,7 @@ def _row(pair: Pair, at: int) -> Pair:
     return re, im
 
 
-def _less(one: Pair, other: Pair, q: Words) -> Pair:
+def _pair_difference(one: Pair, other: Pair, q: Words) -> Pair:
     return plus(one, minus(other, q), q)
 
 
@@ -250,7 +265,7 @@ def _products_agree(a: Pair, b: Pair, c: Pair, d: Pair, q: Words) -> bool:
 
 
 def _equal_entries(one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
-    """Where two numbers of two parts are the same."""
+    """A mask of equal numbers, each of two parts."""
     zero = np.uint64(0)
     im, other_im = (zero if each[1] is None else each[1] for each in (one, other))
     return (one[0] == other[0]) & (im == other_im)
@@ -264,7 +279,7 @@ def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
     q = p.reshape(towers, 1)
     found: tuple[Any, Any] = (np.ones((towers, rows), np.uint64), None)
     for step in range(size):
-        # A pivot that is zero in some field is exchanged for a row below where there is one.
+        # A zero pivot is exchanged with a row below.
         for at in range(step + 1, size):
             here = (
                 re[:, :, step, step] == 0
@@ -305,7 +320,7 @@ def _determinants(matrix: tuple[Any, Any], p: Any) -> tuple[Any, Any]:
     return found
 
 
-# By name, of what a call computes.
+# Name -> criterion.
 LAWS = {
     "log-det": Law(_log_det, "entries"),
     "sparse log-det": Law(_sparse_log_det, "halves"),

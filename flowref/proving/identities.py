@@ -1,7 +1,7 @@
 """Whether a law holds of a traced call as an identity: for all inputs and all weights.
 
-The graph is run on residues (see `exact.residues`) at many random points of many fields: a formula that is wrong passes with a
-probability that is told.
+The graph is evaluated on residues (see `exact.residues`) at many random points of many fields; a
+wrong formula passes with a bounded probability, which is reported.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import GraphRun, decides
 
-# Towers of a proof without roots and open comparisons, and of one with them: each has a sign of its own, of which one half
-# of the fields sees one that matters; fewer do where each of several points has its own. Before them one is tried, which
-# shows nearly all that is wrong, where they take long.
+# The number of towers of a proof without roots and open comparisons, and with them: each draws its
+# own signs, and half of the fields see one that matters; fewer are needed if each of several points
+# has its own signs. If a run takes long, one tower is tried first, which shows nearly all errors.
 ONE, FEW, SOME, MANY = 1, 6, 22, 64
 LONG = 100_000
-# Numbers that are held at once, and by how much the seeds of parts are apart.
+# Numbers held at once, and the distance of the seeds of parts.
 HELD, AGAIN = 100_000_000, 7907
 ROOTS = ("sqrt", "rsqrt", "abs", "sign", "sgn", "asin", "acos", "asinh", "_linalg_slogdet")
-# For which weights a claim is.
+# The weights for which a claim holds.
 WEIGHTS = (
     "all weights, buffers and constants",
     "all weights and buffers",
@@ -37,19 +37,20 @@ WEIGHTS = (
     "these weights",
 )
 WHOLE = WEIGHTS[:2]
-# Operators that add up products, with which argument tells how many.
+# Operators with inner products, and the argument whose last axis has their length.
 PRODUCTS = {"mm": 1, "bmm": 1, "addmm": 2, "convolution": 1}
-# Entries of an event up to which derivatives are taken by each.
+# The largest event with derivatives by each entry.
 ENTRIES = 128
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found of a statement.
+    """The result of a proof attempt.
 
-    ``proved``: whether it is an identity; ``fields``: at so many points of so many fields; ``paths``: how many paths, 0 for
-    all values of all comparisons; ``weights``: for which of them; ``conditions``: where it is said, a clause each;
-    ``reason``: why there is no proof; ``free``: the arrays that are indeterminate.
+    ``proved``: whether the statement is an identity; ``fields``: the number of fields tested;
+    ``paths``: the number of paths, 0 for all outcomes of all comparisons; ``weights``: the weights
+    it holds for; ``conditions``: a clause each; ``reason``: why there is no proof; ``free``: the
+    arrays that are indeterminate.
     """
 
     proved: bool
@@ -62,7 +63,7 @@ class Proof:
 
     @property
     def clause(self) -> str:
-        """For what it is proved; empty where it is not."""
+        """The scope of the proof as a clause, "" if there is none."""
         if not self.proved or self.whole:
             return PROVED_WHOLE if self.proved else ""
         words = [f"for all inputs and {self.weights}"]
@@ -75,17 +76,19 @@ class Proof:
 
     @property
     def whole(self) -> bool:
-        """Whether it is proved for all inputs and weights: on all paths, and under no condition."""
+        """Whether it is proved for all inputs and weights: on all paths, and without conditions."""
         return self.proved and not self.bounded and self.weights in WHOLE
 
     @property
     def bounded(self) -> bool:
-        """Whether it is proved on some paths alone, or under conditions."""
+        """Whether it is proved only on some paths, or under conditions."""
         return self.paths > 0 or any(one.startswith("where ") for one in self.conditions)
 
 
 def weakest(proofs: Sequence[tuple[str, Proof]]) -> Proof:
-    """What several statements say together, each by its name; of what is proved on some paths alone nothing follows."""
+    """The conjunction of several named statements; nothing follows from those proved only on some
+    paths.
+    """
     for name, proof in proofs:
         if not proof.proved:
             return Proof(False, reason=f"{name} is not proved: {proof.reason}")
@@ -103,11 +106,13 @@ def weakest(proofs: Sequence[tuple[str, Proof]]) -> Proof:
 def prove_identity(
     graph: Graph, law: Law, paths: Iterable[Branches], most: float = math.inf, seed: int = 0
 ) -> tuple[Proof, tuple[Branches, ...]]:
-    """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none where for all.
+    """Whether a law of `LAWS` holds of a call in exact arithmetic, and on which paths, none for
+    all.
 
-    The strongest claim is tried first: for all weights and buffers, for all values of all comparisons. ``paths``: those
-    that drawn points take, asked for where the law does not hold for all values; ``most``: numbers that are computed in a
-    field, on all paths of a claim, as many as where it has ``MANY`` points.
+    The strongest claim is tried first: for all weights and buffers, for all outcomes of all
+    comparisons. ``paths``: those of drawn points, used if the law does not hold for all outcomes;
+    ``most``: the largest amount of numbers per field, over all paths of a claim, scaled to ``MANY``
+    fields.
     """
     if reason := _unprovable_reason(graph, law):
         return Proof(False, reason=reason), ()
@@ -133,11 +138,11 @@ def prove_identity(
     if strongest and (proof := claim(free[0], strongest, 0)).whole:
         return proof, ()
     different = list({path.key: path for path in paths}.values())
-    # What does not hold for these weights, on one path or for all outcomes, holds for no others.
+    # A law that fails for these weights, on one path or for all outcomes, fails for larger claims.
     readings: dict[bool, list[Any]] = {}
     for decimal, path in product((False, True), (*different[:1], None)):
         if path is None and different and decimal not in readings:
-            continue  # what does not hold on a path does not hold for all outcomes
+            continue  # a law that fails on a path fails for all outcomes
         try:
             if holds(graph, law, frozenset(), decimal, path, seed, few=True):
                 taken = [None] if path is None else different
@@ -147,11 +152,11 @@ def prove_identity(
                 reason = f"not modelled: {error}"
     best: tuple[Proof, tuple[Branches, ...]] | None = None
     for weights, decimal in product(dict.fromkeys(free), readings):
-        # Where nothing is open, one path is all.
+        # Without open comparisons one path is all.
         opens = _opens(graph, weights)
         for taken in readings[decimal] if opens else [[None]]:
             if best is not None and taken is different:
-                continue  # what holds on some paths is less than what was found
+                continue  # holding on some paths is weaker than the claim found before
             towers = _fields(graph, law, taken[0], weights)
             if len(taken) > 1 and numbers_of(graph, law) * len(taken) * towers > most * MANY:
                 reason = f"a proof on {len(taken)} paths takes too many numbers"
@@ -168,25 +173,27 @@ def prove_identity(
             reason = "it is no identity on all paths of drawn points"
     if best is None and law.slopes == "halves" and "no identity" in reason:
         reason = (
-            f"not decided: of events of more than {ENTRIES} entries log-dets are proved where each entry is kept, or goes through "
-            "a map of its own"
+            f"not decided: for events of more than {ENTRIES} entries, log-dets are proved if each entry is kept or transformed "
+            "separately"
         )
     return best or (Proof(False, reason=_nested(graph, different) or reason), ())
 
 
 def _nested(graph: Graph, paths: Sequence[Branches]) -> str:
-    """What is not known of the roots of a graph; empty where all is."""
+    """What is undecided about the roots of a graph, or ""."""
     for path in (None, *paths[:1]):
         field = Field(1, 0)
         with contextlib.suppress(NotModelled):
             GraphRun(graph, field, path, frozenset(), "")
         if field.nested:
-            return f"not decided: a root of what holds a root ({field.nested})"
+            return f"not decided: a root of an expression with roots ({field.nested})"
     return ""
 
 
 def numbers_of(graph: Graph, law: Law) -> int:
-    """How many numbers and products of them a run of one path computes in each field, a determinant included."""
+    """The amount of numbers, and products of them, that a run of one path computes in each field,
+    determinant included.
+    """
     rows = graph.points[1][0]
     each = math.prod(graph.points[1]) // rows + rows
     halves = rows + math.prod(graph.points[1][1:]).bit_length()
@@ -204,12 +211,12 @@ def numbers_of(graph: Graph, law: Law) -> int:
 
 
 def work_of(graph: Graph, law: Law) -> int:
-    """As many numbers as a claim for all weights and outcomes computes in each of ``MANY`` fields, or of fewer in all of them."""
+    """The amount for a claim about all weights and outcomes, scaled to ``MANY`` fields."""
     return numbers_of(graph, law) * _fields(graph, law, None, frozenset(graph.weights)) // MANY
 
 
 def _unprovable_reason(graph: Graph, law: Law) -> str:
-    """Why nothing is proved of a graph, whatever it computes; empty where something may be."""
+    """Why nothing can be proved of a graph, or ""."""
     if graph.outputs[1] is None:
         return "it returns no log-det"
     if law.slopes == "entries" and math.prod(graph.points[1]) > ENTRIES * graph.points[1][0]:
@@ -225,12 +232,12 @@ def _all_hold(
     paths: Sequence[Branches | None],
     seed: int,
 ) -> list[GraphRun[Field]]:
-    """The runs of all paths, if the law holds in each; none where it does not, or cannot be run."""
+    """The runs of all paths if the law holds in each, else none."""
     runs: list[GraphRun[Field]] = []
     for number, path in enumerate(paths):
         try:
             run = holds(graph, law, weights, decimal, path, seed + number)
-        except NotModelled:  # on a path it may be
+        except NotModelled:  # it may be modelled on a path
             return []
         if run is None:
             return []
@@ -248,7 +255,9 @@ def holds(
     *,
     few: bool = False,
 ) -> GraphRun[Field] | None:
-    """The run in which the law holds; None where it does not; ``few``: at so few points that signs are not seen."""
+    """The run in which the law holds, or None; ``few``: in so few fields that signs are not
+    tested.
+    """
     numbers = numbers_of(graph, law)
     first = (ONE, FEW) if numbers > LONG else (FEW,)
     fields = FEW if few else _fields(graph, law, path, weights)
@@ -270,7 +279,9 @@ def holds(
 
 
 def _fields(graph: Graph, law: Law, path: Branches | None, weights: frozenset[str]) -> int:
-    """How many fields a claim takes. Where signs are drawn of each point by itself, each of them is a sample."""
+    """The number of fields of a claim. If signs are drawn for each point separately, each point is
+    a sample.
+    """
     moving, own = graph.moving(*graph.inputs, *weights), graph.moving(*graph.inputs)
     drawing = [
         node
@@ -285,7 +296,7 @@ def _fields(graph: Graph, law: Law, path: Branches | None, weights: frozenset[st
 
 
 def _opens(graph: Graph, weights: frozenset[str]) -> bool:
-    """Whether something is compared or placed that depends on points, a context or weights."""
+    """Whether a comparison or an index depends on points, a context or weights."""
     moving = graph.moving(*graph.inputs, *weights)
     return any(decides(node) and node.name in moving for node in graph.nodes)
 

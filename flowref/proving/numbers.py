@@ -1,4 +1,4 @@
-"""Arrays of numbers that a graph is run on: what all kinds of them offer, whatever stands for a number."""
+"""Arrays of numbers on which graphs are evaluated: the interface of all kinds."""
 
 from __future__ import annotations
 
@@ -9,64 +9,66 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-# Signs that are known: of a negative number, of one that is none above zero, of nothing known, and so on.
+# Known signs: negative, not positive, unknown, not negative, positive.
 NEGATIVE, BELOW, UNKNOWN, ABOVE, POSITIVE = -2, -1, 0, 1, 2
 
 
 class NotModelled(Exception):
-    """An operation that no numbers of a kind stand for."""
+    """An operation that a kind of numbers does not support."""
 
 
 class Numbers(ABC):
-    """An array, of which each part has axes of its own in front of those of the array."""
+    """An array; its parts have additional leading axes."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """That of the array."""
+        """The shape of the array."""
 
     @abstractmethod
     def reshaped(self, change: Callable[[Any, int], Any]) -> Any:
-        """The same numbers in another arrangement. ``change``: of a part, of which so many axes in front stay."""
+        """The array rearranged by ``change``, which is called with each part and its number of
+        leading axes.
+        """
 
     @abstractmethod
     def lifted(self, value: Any) -> Any:
-        """A number, an array of numbers or truth values, as one of this kind. Raises: `NotModelled`."""
+        """A number, or an array of numbers or booleans, as this kind. Raises `NotModelled`."""
 
     @staticmethod
     @abstractmethod
     def joined(numbers: Sequence[Any], axis: int) -> Any:
-        """Arrays side by side along an axis."""
+        """Concatenates arrays along an axis."""
 
     def product(self, other: Any) -> Any:
-        """With another array of this kind, of which more may be known than of its entries."""
+        """The product with another array of this kind; subclasses may use more than the entries."""
         return self * other
 
     @property
     def axes(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return len(self.shape)
 
 
 class NumberKind(Protocol):
-    """What a run needs of a kind of numbers. ``line``: of the code that is being computed; ``conditions``: under which
-    numbers are what they are, a clause each.
+    """The interface of a kind of numbers for runs. ``line``: of the code being computed;
+    ``conditions``: clauses under which the numbers are valid.
     """
 
     line: str
     conditions: dict[str, None]
 
     def constant(self, value: Any) -> Any:
-        """An array of numbers as they are."""
+        """An array of constants."""
 
     def literal(self, value: Any) -> Any:
         """A number in code."""
 
     def free(self, shape: Sequence[int]) -> Any:
-        """Any numbers."""
+        """Arbitrary numbers of a shape."""
 
     def points(self, shape: Sequence[int], slopes: bool) -> Any:
-        """A batch of points; with derivatives by their entries."""
+        """A batch of points; with derivatives by their entries if ``slopes``."""
 
 
 AnyNumbers = TypeVar("AnyNumbers", bound=Numbers)
@@ -74,7 +76,7 @@ AnyKind = TypeVar("AnyKind", bound=NumberKind)
 
 
 def aligned(one: AnyNumbers, other: AnyNumbers) -> tuple[AnyNumbers, AnyNumbers]:
-    """Two arrays of the same shape."""
+    """Broadcasts two arrays to the same shape."""
     shape = np.broadcast_shapes(one.shape, other.shape)
 
     def stretched(number: AnyNumbers) -> AnyNumbers:
@@ -95,19 +97,19 @@ def aligned(one: AnyNumbers, other: AnyNumbers) -> tuple[AnyNumbers, AnyNumbers]
 
 
 def concatenate_numbers(numbers: Sequence[AnyNumbers], axis: int) -> AnyNumbers:
-    """Arrays side by side along an axis."""
+    """Concatenates arrays along an axis."""
     found: AnyNumbers = type(numbers[0]).joined(numbers, axis)
     return found
 
 
 def lifted(value: Any, like: AnyNumbers) -> AnyNumbers:
-    """A number, an array of numbers or truth values, as the kind of another one."""
+    """A number, or an array of numbers or booleans, as the kind of ``like``."""
     found: Any = value if isinstance(value, Numbers) else like.lifted(value)
     return found  # type: ignore[no-any-return]  # of the kind of ``like``
 
 
 def operands(one: Any, other: Any) -> tuple[Any, Any]:
-    """Two operands, of which one at least is an array of some kind, as arrays of that kind."""
+    """Two operands, at least one of which is of some kind, as arrays of that kind."""
     like = one if isinstance(one, Numbers) else other
     return lifted(one, like), lifted(other, like)
 

@@ -1,4 +1,6 @@
-"""Repairs as patches: edits of the line of source at which a repair stands, shown where the edited source is proved again."""
+"""Repairs as patches: edits of the source line of a repair, reported if the edited source is
+proved again.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,18 @@ from flowref.proving.prover import Most, calls_of, claim_of, clause
 from flowref.proving.source_edits import SourceLine
 from flowref.proving.statements import STATEMENTS
 
-# Edits of a source that are tried for one repair.
+# The number of source edits that are tried for one repair.
 TRIED = 24
 REPAIR = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<words>.*) \(proved (?P<clause>.*)\)")
-# A factor that may be a number of entries: of another flow it would be another one.
+# A factor that may be a count of entries, which is another one in another flow.
 COUNTED = re.compile(r".* times (2|0\.5)")
 FLOWREF = Path(__file__).resolve().parents[1]
 
 
 def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
-    """A unified diff of a user's source file with which a law is proved, as the first of its ``repairs`` that can be written
-    says; empty where none can. The map is what it was, and what else was proved is. The file stays as it is: copies of it
-    are edited and loaded.
+    """A unified diff of a user's source file with which a law is proved, from the first of its
+    ``repairs`` that can be written as source; "" if none can. The map is unchanged, and other
+    proofs still hold. The file is not changed: copies of it are edited and loaded.
     """
     if not repairs:
         return ""
@@ -44,7 +46,7 @@ def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
             path, name = _source_file_and_name(target)
             text, before = path.read_bytes().decode(), _patch_invariants(target, law)
             known = clause(target, law)
-        except (Exception, SystemExit):  # it is not the user's, or is no longer what it was
+        except (Exception, SystemExit):  # not the user's code, or changed since
             return ""
         for match in filter(None, map(REPAIR.fullmatch, repairs)):
             words, clauses = match["words"], (match["clause"], PROVED_WHOLE)
@@ -69,7 +71,9 @@ def patch(target: Target, law: Law, repairs: Sequence[str]) -> str:
 
 
 def _source_file_and_name(target: Target) -> tuple[Path, str]:
-    """The file of a user's target, and its name in that. Raises: `ValueError` where there is none that is the user's."""
+    """The file of a user's target, and its name in that; raises `ValueError` if it is not the
+    user's code.
+    """
     if target.adapter != USER:
         raise ValueError(str(target))
     path = Path(defined_at(target)[0]).resolve()
@@ -79,21 +83,20 @@ def _source_file_and_name(target: Target) -> tuple[Path, str]:
     return path, getattr(target_value(target), "__qualname__", typed)
 
 
-def _packages(path: Path) -> list[Path]:
-    """The packages that a file is in, the innermost first."""
+def _enclosing_packages(path: Path) -> list[Path]:
     return list(itertools.takewhile(lambda one: (one / "__init__.py").is_file(), path.parents))
 
 
 def _display_path(path: Path) -> str:
-    """Its path from the root of the repository, or from where its package is."""
-    root, above = root_of(Path.cwd()), path.parents[len(_packages(path))]
+    """The path relative to the root of the repository, or to the folder of its package."""
+    root, above = root_of(Path.cwd()), path.parents[len(_enclosing_packages(path))]
     return path.relative_to(root if root in path.parents else above).as_posix()
 
 
 @dataclass(frozen=True)
 class PatchInvariants:
-    """What a patch leaves as it is. ``proved``: statements that are; ``formulas``: of the results of the map; ``sizes``: numbers of
-    entries along axes of its arrays.
+    """What a patch must not change. ``proved``: proved statements; ``formulas``: of the results of
+    the map; ``sizes``: numbers of entries along axes of its arrays.
     """
 
     proved: frozenset[str]
@@ -110,7 +113,7 @@ def _patch_invariants(target: Target, law: Law) -> PatchInvariants:
         if (one.mode, one.criterion == "slope") == (statement.mode, False)
         and claim_of(calls, str(target), name, Most()).proof.proved
     )
-    # The values of both calls, or all that the call gives which is not mended.
+    # The values of both calls, or all results of the call that is not edited.
     kept = {"forward": 2} if statement.mended else {"forward": 1, "inverse": 1}
     formulas, sizes = list[str](), set[int]()
     with calls.recipe.backend.sandbox(0, calls.recipe.dtype):
@@ -124,7 +127,9 @@ def _patch_invariants(target: Target, law: Law) -> PatchInvariants:
 
 
 def _formulas(graph: Graph) -> list[str]:
-    """Of the results: alike where they are computed by the same operators of the same."""
+    """Normal forms of the results: equal if the same operators compute them from the same
+    arguments.
+    """
     keys: dict[str, str] = {}
     for node in graph.nodes:
         held = graph.constants.get(node.name)
@@ -136,8 +141,8 @@ def _formulas(graph: Graph) -> list[str]:
 
 @contextlib.contextmanager
 def _patched_package_copy(path: Path, text: str) -> Iterator[Path]:
-    """A copy of a file with another text; in a copy of its package, of links to what is not edited."""
-    packages = _packages(path)
+    """A copy of a file with another text, in a copy of its package made of links."""
+    packages = _enclosing_packages(path)
     modules, places = dict(sys.modules), sys.path.copy()
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)

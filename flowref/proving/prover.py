@@ -1,4 +1,4 @@
-"""Which statements of a target are proved."""
+"""Proofs of the statements about a target."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from flowref.proving.repairs import repairs
 from flowref.proving.rounding.places import Place
 from flowref.proving.statements import STATEMENTS, Statement, provable, words_of
 
-# Operations of a round trip, and numbers in a run of residues, up to which an audit asks for proofs: a second or two; and up to
-# which there are any: minutes.
+# Limits on the operations of a round trip, and on the numbers of a run of residues: in an audit, a
+# second or two; otherwise minutes.
 OPERATIONS, NUMBERS = 2_000, 1_000_000
 MOST_OPERATIONS, MOST_NUMBERS = 20_000, 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Most:
-    """How much a proof may take: operations of a round trip, and numbers in a run of residues."""
+    """Limits of a proof: operations of a round trip, and numbers of a run of residues."""
 
     operations: int = OPERATIONS
     numbers: int = NUMBERS
@@ -35,10 +35,10 @@ class Most:
 def certified(
     target: Target, laws: Iterable[Law], *, quick: bool = False, box: str = ""
 ) -> Iterator[Certificate]:
-    """A certificate for each law that is `provable`, or why there is none, with edits that are proved to mend it;
-    ``quick``: where that takes seconds, as in an audit. Else also what is shown on a ``box``, as it is written, by default the
-    domain where that is bounded, and a box on which a log-det is wrong. Raises `TargetError` and `SpecError` of the target,
-    and of the box.
+    """Yields a certificate for each `provable` law, with the reason if there is no proof, and
+    edits that are proved to repair it; ``quick``: only proofs within seconds, as in an audit.
+    Otherwise also bounds on a ``box``, by default the domain if that is bounded, and a box on
+    which a log-det is wrong. Raises `TargetError` and `SpecError` for the target and the box.
     """
     most = Most() if quick else Most(MOST_OPERATIONS, MOST_NUMBERS)
     for law in filter(provable, laws):
@@ -51,8 +51,8 @@ def certified(
 
 
 def clause(target: Target, law: Law) -> str:
-    """For what a law of a target is proved, as a clause; empty where it is not, where it is not `provable`, or where that takes
-    long.
+    """The scope of a proof of a law as a clause; "" if there is none, if it is not `provable`, or
+    if that takes long.
     """
     if not provable(law):
         return ""
@@ -60,8 +60,8 @@ def clause(target: Target, law: Law) -> str:
 
 
 def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
-    """Edits of a target's code with which a law of log-dets or of round trips is proved, in words, the smallest first; none
-    where none is found, or where that takes long.
+    """Edits of a target's code with which a law of log-dets or of round trips is proved, in words,
+    the smallest first; empty if none is found, or if that takes long.
     """
     if not provable(law):
         return ()
@@ -85,14 +85,14 @@ def _repairs(statement: Statement, graph: Graph, whole: Composition) -> tuple[st
     return tuple(map(str, found))
 
 
-# The last target that was asked for, and its calls by their circumstances.
+# The last target, and its calls by their circumstances.
 _LAST: list[Recipe] = []
 _KEPT: dict[tuple[bool, bool, bool, str, str], Calls] = {}
 
 
 def calls_of(target: Target, condition: Condition, mode: str = "") -> Calls:
-    """The calls of a target in a condition, whose graphs are kept for its next statement. Raises: `TargetError`, `SpecError`,
-    `Unsupported`.
+    """The calls of a target in a condition, whose graphs are cached for its next statement. Raises
+    `TargetError`, `SpecError`, `Unsupported`.
     """
     recipe, mode = recipe_of(target), mode or condition.mode
     own = recipe.given(condition)
@@ -120,8 +120,8 @@ def _certificate_of(target: Target, law: Law, most: Most, *, edits: bool = False
 def _claim(
     calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool
 ) -> Certificate:
-    """What is found of a statement of calls, by what says several at once, in all batches, and with those that it follows
-    from.
+    """The claim about a statement of calls: through a statement that covers several, in all
+    batches, and with those that imply it.
     """
     large = math.prod(calls.recipe.facts.event_shape) > ENTRIES
     if statement.criterion == "log-det" and large:
@@ -162,7 +162,7 @@ def _claim(
 
 
 def claim_of(calls: Calls, target: str, base: str, most: Most) -> Certificate:
-    """What is found of another statement of the same calls."""
+    """The cached claim about another statement of the same calls."""
     key = base, most, False
     if key not in calls.claims:
         calls.claims[key] = _claim(calls, target, base, STATEMENTS[base], most, edits=False)
@@ -173,7 +173,7 @@ def claim_of(calls: Calls, target: str, base: str, most: Most) -> Certificate:
 def certificate_of(
     calls: Calls, target: str, name: str, statement: Statement, most: Most, *, edits: bool = False
 ) -> Certificate:
-    """What is found of one statement; ``edits``: with those that mend it."""
+    """The certificate of one statement; ``edits``: with proved repairs."""
     claim = partial(Certificate, target, name, statement.words, statement.criterion)
     try:
         graph, whole = _traced(calls, statement, most)
@@ -188,8 +188,8 @@ def certificate_of(
 
 
 def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Composition]:
-    """The graph of what a statement compares, and the calls that it is made of. Raises: `Unsupported` where there is none
-    that is the object's, or where a proof takes more than ``most``.
+    """The graph of a statement's results, and the calls that it consists of. Raises `Unsupported`
+    if no graph agrees with the object, or if a proof takes more than ``most``.
     """
     recipe = calls.recipe
     assert statement.results is not None
@@ -201,7 +201,7 @@ def _traced(calls: Calls, statement: Statement, most: Most) -> tuple[Graph, Comp
             graph = composition.graph(statement.results(composition))
         except Unsupported:
             raise
-        except Exception as error:  # of the object's own code
+        except Exception as error:  # raised by the object's own code
             raise Unsupported(one_line(error, 300)) from error
     if (numbers := work_of(graph, LAWS[statement.criterion])) > most.numbers:
         raise Unsupported(f"a proof takes {numbers:,} numbers")

@@ -1,8 +1,9 @@
-"""Edits of a graph with which its log-det is that of its Jacobian, or its inverse goes back, each of them proved.
+"""Edits of a graph with which its log-det is that of its Jacobian, or its inverse is the inverse
+of the map; each is proved.
 
-An edit changes what the log-det is computed of, and leaves the map as it is; or it changes one call, of what that call
-computes. Whether it makes the statement an identity is asked at random points first, where only what comes behind the edit is
-computed again, and then proved as any other graph.
+An edit changes the computation of the log-det, and leaves the map unchanged; or it changes the
+computation of one call. Edits are first tested at random points, recomputing only what depends on
+them, and then proved like any other graph.
 """
 
 from __future__ import annotations
@@ -21,23 +22,24 @@ from flowref.proving.identities import FEW, WEIGHTS, Proof, numbers_of, prove_id
 from flowref.proving.numbers import NotModelled
 from flowref.proving.runs import GraphRun
 
-# Numbers that are computed to try edits of a graph, and edits that are tried at most; repairs that are told.
+# Limits on numbers computed to try edits of a graph, on tried edits, and on reported repairs.
 NUMBERS, TRIED, TOLD = 3_000_000, 300, 3
-# What an edit adds to a graph is called so, with a number.
+# The name, with a number, of nodes added by an edit.
 ADDED = "repair"
-# Operators, by which undoes what they do.
+# Operator -> the operator that undoes it.
 OPPOSITES = {"add": "sub", "sub": "add", "mul": "div", "div": "mul"}
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-# Operators that arrange numbers: of what is wrong nothing is said there.
+# Operators that rearrange numbers: errors are not located there.
 ARRANGING = {*ARRANGEMENTS, "clone", "alias", "detach", "contiguous", "lift_fresh"}
 SLICES = ("slice", "select", "narrow", "index", "index_select", "clone")
 
 
 @dataclass(frozen=True)
 class Edit:
-    """``words``: what is changed; ``place``: the node whose uses are; ``nodes``: that are added behind it; ``value``: what is
-    used in its place; ``kind``: of edits of one kind the first is told; ``user``: the only node that uses it, empty for all;
-    ``line``: where that is, if not at the place.
+    """An edit. ``words``: a description; ``place``: the node whose uses change; ``nodes``: added
+    after it; ``value``: used in its place; ``kind``: only the first edit of a kind is reported;
+    ``user``: the only node whose use changes, "" for all; ``line``: its source line, if not
+    that of the place.
     """
 
     words: str
@@ -53,8 +55,8 @@ class Edit:
 class Scope:
     """What may be edited.
 
-    ``law``: of `LAWS`, that does not hold; ``own``: the nodes whose arguments may be others; ``known``: the names that these
-    may be; ``result``: which output comes of them.
+    ``law``: of `LAWS`, which does not hold; ``own``: nodes whose arguments may change; ``known``:
+    names that may replace them; ``result``: the index of the output that depends on them.
     """
 
     law: str
@@ -70,7 +72,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Repair:
-    """An edit, where it is, and the proof of what it makes of the statement."""
+    """An edit, its location, and the proof of the statement after it."""
 
     edit: Edit
     proof: Proof
@@ -83,8 +85,9 @@ class Repair:
 def repairs(
     graph: Graph, paths: Sequence[Branches], law: str = "log-det", call: str = ""
 ) -> list[Repair]:
-    """The edits that are proved to make a law of `LAWS` hold for all weights, of the smallest kind that there is; none where
-    it does. They are of what a log-det alone is computed of, or else of a ``call``, of whose value the law is.
+    """The edits with which a law of `LAWS` is proved for all weights, of the smallest kind that
+    there is; empty if it holds already. They change nodes on which only the log-det depends, or
+    else a ``call``, whose value the law is about.
     """
     if graph.outputs[1] is None:
         return []
@@ -92,7 +95,7 @@ def repairs(
     tries = min(TRIED, NUMBERS // max(1, numbers_of(graph, LAWS[law])))
     for decimal in (False, True):
         try:
-            # Of other weights than those that were built, of which a term may be zero.
+            # At other weights than the built ones, which may hide a term that is zero.
             field, path = Field(FEW, 0, decimal), (*paths, None)[0]
             run = GraphRun(graph, field, path, graph.trained, LAWS[law].slopes)
             if LAWS[law].holds(run):
@@ -112,11 +115,11 @@ def repairs(
 
 
 def of_log_det(graph: Graph) -> Scope:
-    """What its log-det is computed of, and its value is not."""
-    value, told = graph.outputs
+    """The nodes on which the log-det depends, and the value does not."""
+    value, ladj = graph.outputs
     cones = [
         {node.name for node in replace(graph, outputs=(one, None)).needed(())}
-        for one in (value, told)
+        for one in (value, ladj)
         if one is not None
     ]
     names = frozenset(graph.shapes)
@@ -124,7 +127,7 @@ def of_log_det(graph: Graph) -> Scope:
 
 
 def of_call(graph: Graph, law: str, call: str) -> Scope:
-    """What a call computes, of its points, a context and weights, as `Composition` names it."""
+    """The nodes of a call, its points, context and weights, in the names of `Composition`."""
     own = frozenset(node.name for node in graph.nodes if node.name.startswith(f"{call}."))
     given = {
         ref.name
@@ -165,16 +168,16 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
         nodes.append(renamed_node(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
-    value, told = graph.outputs
+    value, ladj = graph.outputs
     if scope.last(graph) == edit.place.name and not edit.user:
         other = Ref(edit.value)
-        value, told = (other, told) if scope.result == 0 else (value, other)
-    return replace(graph, nodes=tuple(nodes), outputs=(value, told))
+        value, ladj = (other, ladj) if scope.result == 0 else (value, other)
+    return replace(graph, nodes=tuple(nodes), outputs=(value, ladj))
 
 
 def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
-    """By kind, the smallest first: another reduction, an operator left out or its opposite, a sign or a factor, a term that is
-    missing, another value of the same shape.
+    """Edits by kind, the smallest first: another reduction, an operator omitted or inverted, a
+    sign or a factor, a missing term, another value of the same shape.
     """
     needed = {node.name for node in graph.needed(())}
     nodes = [node for node in graph.nodes if node.name in needed]
@@ -200,14 +203,18 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     smallest = (
         edit
         for node in there
-        for edit in (*_reductions(graph, node), *_left_out(graph, node), *_opposites(node))
+        for edit in (
+            *_reduction_edits(graph, node),
+            *_omissions(graph, node),
+            *_inverse_operator_edits(node),
+        )
     )
     yield itertools.chain(
         smallest, (edit for node in there for edit in _negated_argument_edits(node, uses))
     )
-    yield (edit for node in plain or uses[:1] for edit in _factors(graph, node))
+    yield (edit for node in plain or uses[:1] for edit in _factor_edits(graph, node))
     if scope.law == "log-det":
-        yield _terms(graph, last, nodes)
+        yield _missing_terms(graph, last, nodes)
     others = [node for node in nodes if node.name in scope.known]
     yield (edit for node in uses for edit in _value_replacements(node, others, own))
 
@@ -215,8 +222,8 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
 def _edit(
     words: str, kind: str, place: Node, *more: tuple[str, tuple[Any, ...], tuple[int, ...]]
 ) -> Edit:
-    """An edit that adds operators; ``more``: their names, arguments and shapes, each of which is given the one before as
-    ``None``.
+    """An edit that adds operators; ``more``: their names, arguments and shapes; ``None`` among the
+    arguments is the result of the one before.
     """
     before, nodes = "", []
     for number, (op, args, shape) in enumerate(more):
@@ -227,8 +234,8 @@ def _edit(
     return Edit(words, place, tuple(nodes), before, kind)
 
 
-def _factors(graph: Graph, node: Node) -> Iterator[Edit]:
-    """Times minus one, and numbers of entries."""
+def _factor_edits(graph: Graph, node: Node) -> Iterator[Edit]:
+    """Factors -1, and counts of entries and their inverses."""
     entries = math.prod(graph.points[1]) // graph.points[1][0]
     counts = sorted({2, entries, *(size for size in node.shape if size > 1)})
     for factor in (-1, *counts, *(1 / count for count in counts)):
@@ -236,8 +243,8 @@ def _factors(graph: Graph, node: Node) -> Iterator[Edit]:
         yield _edit(words, "factor", node, ("mul", (Ref(node.name), factor), node.shape))
 
 
-def _reductions(graph: Graph, node: Node) -> Iterator[Edit]:
-    """A sum in the place of a mean, one over all axes but that of the batch, and one of what was cut off."""
+def _reduction_edits(graph: Graph, node: Node) -> Iterator[Edit]:
+    """A sum instead of a mean, one over all axes except the batch, and one without a slice."""
     if node.op not in ("sum", "mean") or not isinstance(node.args[0], Ref):
         return
     by_name = {one.name: one for one in graph.nodes}
@@ -257,15 +264,14 @@ def _reductions(graph: Graph, node: Node) -> Iterator[Edit]:
         source = cut.args[0].name if cut is not None and sliced else ""
 
 
-def _left_out(graph: Graph, node: Node) -> Iterator[Edit]:
+def _omissions(graph: Graph, node: Node) -> Iterator[Edit]:
     numbers = [f" by {one:.4g}" for one in node.args if isinstance(one, int | float)]
     for ref in dict.fromkeys(references(node.args)):
         if node.op not in ARRANGING and graph.shapes[ref.name] == node.shape:
             yield Edit(f"without {node.op}{''.join(numbers)}", node, (), ref.name, "without")
 
 
-def _opposites(node: Node) -> Iterator[Edit]:
-    """A difference in the place of a sum, and the like."""
+def _inverse_operator_edits(node: Node) -> Iterator[Edit]:
     other = OPPOSITES.get(node.op, "")
     if other and len(references(node.args)) == len(node.args) == 2 and not node.named:
         words = f"{SYMBOLS[other]} in place of {SYMBOLS[node.op]}"
@@ -273,7 +279,7 @@ def _opposites(node: Node) -> Iterator[Edit]:
 
 
 def _negated_argument_edits(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
-    """A function of minus its argument."""
+    """A function of the negated argument."""
     given = references(node.args)
     place = next((one for one in uses if len(given) == 1 and one.name == given[0].name), None)
     if place is not None and node.op not in ARRANGING:
@@ -282,8 +288,8 @@ def _negated_argument_edits(node: Node, uses: Sequence[Node]) -> Iterator[Edit]:
         yield replace(edit, user=node.name, line=node.line)
 
 
-def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
-    """The sum of what the map computes of each point, or of its logarithm, added or taken away."""
+def _missing_terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
+    """The sum over each point of a value of the map, or of its logarithm, added or subtracted."""
     rows, shapes = graph.points[1][0], graph.shapes
     if last.shape != (rows,):
         return
@@ -305,8 +311,8 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
         steps.append(("mul", (None if steps else first, sign), (rows,)))
         steps.append(("add", (Ref(last.name), None), (rows,)))
         of = f"log |{words}|" if logarithm else words
-        told = f"{'plus' if sign > 0 else 'minus'} the sum of {of}"
-        yield _edit(told, f"term {len(steps)}", last, *steps)
+        description = f"{'plus' if sign > 0 else 'minus'} the sum of {of}"
+        yield _edit(description, f"term {len(steps)}", last, *steps)
 
 
 def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
@@ -329,5 +335,5 @@ def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) 
 
 
 def _operator_name(node: Node) -> str:
-    """An operator, or which part of several it takes."""
+    """An operator, or the index of its output."""
     return f"part {node.args[1] + 1}" if node.op == "getitem" else node.op

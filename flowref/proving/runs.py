@@ -1,4 +1,4 @@
-"""A graph run on numbers of some kind."""
+"""The evaluation of a graph on a kind of numbers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from flowref.proving.exact.orders import Signs, ordered, signed
 from flowref.proving.exact.residues import Field
 from flowref.proving.numbers import ABOVE, AnyKind, NotModelled, Numbers, lifted
 
-# Settings of operators that say nothing of numbers; types are heard by casts.
+# Settings of operators without effect on numbers; dtypes matter in casts.
 SETTINGS = ("layout", "device", "pin_memory", "memory_format")
-# Comparisons, with the place of what is larger where they are true, and of what is smaller.
+# Comparisons, with the positions of the larger and the smaller operand if they are true.
 ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
 
 
 class GraphRun(Generic[AnyKind]):
-    """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
-    for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
-    directions of a statement, "halves", by halves of the entries that are ``moved``, or none; ``ready``: values of another run
-    in the same field, of a graph that differs elsewhere; ``operators``: what each makes of the numbers.
+    """The values of a graph in a kind of numbers: at random points of a field, or on boxes.
+    ``path``: the outcomes of comparisons; None to take them from the numbers; ``slopes``: the
+    derivatives: "entries", by the entries of points, "along", along the directions of a
+    statement, "halves", along halves of the entries that are ``moved``, or none; ``ready``:
+    values of another run in the same field, for nodes that the graphs share; ``operators``:
+    implementations by name.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class GraphRun(Generic[AnyKind]):
         moved: Any = None,
     ) -> None:
         self.operators = operators
-        # So many points have seen signs.
+        # The number of points with random signs.
         self.samples = 0
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
         self.values: dict[str, Any] = dict(ready or {})
@@ -76,7 +78,7 @@ class GraphRun(Generic[AnyKind]):
             if graph.given is not None:
                 self.values[graph.given[0]] = field.free(graph.given[1])
         moving = graph.moving(*graph.inputs, *weights)
-        # What is known: on a path all that is decided, and elsewhere what depends on nothing that is free.
+        # Known values: on a path all that is decided, and elsewhere what depends on nothing free.
         known = {
             node.name: (path.decided if path is not None else {}).get(
                 node.name, graph.constants.get(node.name)
@@ -95,7 +97,7 @@ class GraphRun(Generic[AnyKind]):
             self.values[node.name] = (
                 np.asarray(known[node.name]) if node.name in known else self._run(node)
             )
-            # On a path the numbers that are compared may have no other use, and are not computed.
+            # On a path, numbers that are only compared are not computed.
             if (
                 isinstance(field, Field)
                 and node.op in ORDERS
@@ -156,7 +158,7 @@ class GraphRun(Generic[AnyKind]):
 
 
 def decides(node: Node) -> bool:
-    """Whether an operator gives whole numbers or truth values."""
+    """Whether an operator returns integers or booleans."""
     return node.kind in ("int", "bool") or node.op in STEPS
 
 
@@ -165,7 +167,7 @@ def _is_number_array(value: Any) -> bool:
 
 
 def _is_integral(value: Any) -> bool:
-    """Whether an operand is of whole numbers, on which numpy is exact."""
+    """Whether an operand holds integers, on which numpy is exact."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biu" or bool(
             (np.isfinite(value) & (np.round(value) == value)).all()

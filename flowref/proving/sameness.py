@@ -1,4 +1,6 @@
-"""Whether two objects compute the same, with the same weights: a port, a refactoring, a fused copy."""
+"""Whether two objects compute the same results with the same weights: a port, a refactoring, a
+fused copy.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,13 @@ from flowref.proving.compositions import Calls, detached
 from flowref.proving.prover import MOST_NUMBERS, MOST_OPERATIONS, Most, certificate_of
 from flowref.proving.statements import Statement
 
-# Numbers that differ by no more of their size are told to be no different: rounding.
+# Relative differences up to this count as rounding.
 NEAR = 1e-9
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Two results at a point where they differ, and by how much at most."""
+    """Two results at a point where they differ, and the largest difference."""
 
     point: tuple[float, ...]
     one: float
@@ -34,7 +36,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class EquivalenceClaim:
-    """A claim that a ``result`` of two objects is the same, and where it is not, at a point that was drawn."""
+    """A claim that a ``result`` of two objects is equal; if it is not, with a drawn point as a
+    counterexample.
+    """
 
     result: str
     claim: Certificate
@@ -43,7 +47,9 @@ class EquivalenceClaim:
 
 @dataclass(frozen=True)
 class EquivalentObjects:
-    """Two objects, of which the second computes with the weights of the first. ``names``: which stands for which."""
+    """Two objects, where the second computes with the weights of the first. ``names``: weight of
+    the second -> weight of the first.
+    """
 
     targets: str
     one: Recipe
@@ -57,7 +63,7 @@ class EquivalentObjects:
         return {theirs: ours for theirs, ours in self.names.items() if theirs != ours}
 
     def comparisons(self) -> Iterator[EquivalenceClaim]:
-        """Of each result that both offer."""
+        """Yields a claim for each result that both offer."""
         for name, words, read in RESULTS:
             if all(getattr(each.dialect, name) is not None for each in (self.one, self.two)):
                 yield from self._compared(name, words, read)
@@ -74,7 +80,7 @@ class EquivalentObjects:
 
         calls = Calls(recipe, more={"both": both})
         statement = Statement(
-            f"both give the same {words}",
+            f"both return the same {words}",
             "equal",
             (name,),
             lambda of: of.call("both"),
@@ -92,7 +98,9 @@ class EquivalentObjects:
                 ) from error
         if all(one is not None and two is not None for one, two in results):
             pairs = zip(points, results, strict=True)
-            different = next(filter(None, (_different(x, *pair) for x, pair in pairs)), None)
+            different = next(
+                filter(None, (_largest_difference(x, *pair) for x, pair in pairs)), None
+            )
             claim = certificate_of(
                 calls, self.targets, f"same {words}", statement, Most(MOST_OPERATIONS, MOST_NUMBERS)
             )
@@ -100,7 +108,9 @@ class EquivalentObjects:
 
 
 def compare_targets(target: Target, other: Target) -> EquivalentObjects:
-    """Two targets, to be compared. Raises: `TargetError` of either, and where their weights or events do not correspond."""
+    """Prepares two targets for comparison. Raises `TargetError` of either, and if their weights or
+    events do not correspond.
+    """
     one, two = recipe_of(target), recipe_of(other)
     if one.facts.event_shape != two.facts.event_shape:
         raise TargetError(
@@ -115,8 +125,8 @@ def compare_targets(target: Target, other: Target) -> EquivalentObjects:
     return EquivalentObjects(f"{target} and {other}", one, two, beside, names)
 
 
-def _different(x: Any, one: Any, other: Any) -> Difference | None:
-    """Where two results are furthest apart, if that is more than rounding."""
+def _largest_difference(x: Any, one: Any, other: Any) -> Difference | None:
+    """The point at which two results differ most, or None if that is rounding."""
     values = [np.asarray(detached(each), float).reshape(len(x), -1) for each in (one, other)]
     off = np.abs(values[0] - values[1])
     nan = np.isnan(values[0]).astype(int) + np.isnan(values[1])
@@ -134,19 +144,19 @@ def _value_of_pair(out: Any) -> Any:
     return out[0]
 
 
-def _second(out: Any) -> Any:
+def _log_det_of_pair(out: Any) -> Any:
     return out[1]
 
 
-def _all(out: Any) -> Any:
+def _whole_result(out: Any) -> Any:
     return out
 
 
-# Calls, what is read of them, and in words.
+# Calls, the results taken from them, and their descriptions.
 RESULTS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("forward", "values of forward", _value_of_pair),
-    ("forward", "log-dets of forward", _second),
+    ("forward", "log-dets of forward", _log_det_of_pair),
     ("inverse", "values of the inverse", _value_of_pair),
-    ("inverse", "log-dets of the inverse", _second),
-    ("log_prob", "log-densities", _all),
+    ("inverse", "log-dets of the inverse", _log_det_of_pair),
+    ("log_prob", "log-densities", _whole_result),
 )

@@ -1,4 +1,4 @@
-"""Edits of a line of source that the words of a repair may mean, the smallest first."""
+"""Edits of a source line that the words of a repair may describe, the smallest first."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from flowref.proving.repairs import OPPOSITES, SYMBOLS
 
 # Expressions that need no parentheses.
 ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.Constant)
-# Operators, by their names in a graph.
+# Operator -> name in graphs.
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow"}
-# What stands before an expression in parentheses that are those of no call.
+# Source before a parenthesized expression that is no call.
 GROUP = re.compile(rb"(^|[^\w)\]])\($")
-# Sums over what belongs to a point.
+# Sums over the entries of a point.
 SUMS = (".sum(-1)", ".flatten(1).sum(-1)")
 FACTORS = {"-1": "-{}", "2": "2 * {}", "0.5": "{} / 2"}
 
-# Where bytes of a source begin and end, and what stands in their place.
+# The range of bytes of a source, and its replacement.
 Change = tuple[int, int, str]
 
 
 class SourceLine:
-    """A ``line`` of a source ``text``, counted from 1, with all nodes that it is a part of, the outermost first. Raises:
-    `SyntaxError` where the source is none.
+    """A ``line`` of a source ``text``, counted from 1, with all nodes that contain it, the
+    outermost first. Raises `SyntaxError` for invalid source.
     """
 
     def __init__(self, text: str, line: int) -> None:
@@ -44,8 +44,8 @@ class SourceLine:
         }
 
     def edited(self, words: str) -> Iterator[str]:
-        """The source after each edit that ``words`` of `repairs.Edit` may mean. Raises: `SyntaxError` and `ValueError` where an
-        expression cannot be edited.
+        """Yields the source after each edit that ``words`` of `repairs.Edit` may describe. Raises
+        `SyntaxError` and `ValueError` if an expression cannot be edited.
         """
         meant = ((rule, re.fullmatch(form, words)) for form, rule in RULES.items())
         found = next((rule(self, *m.groups()) for rule, m in meant if m is not None), ())
@@ -53,22 +53,22 @@ class SourceLine:
             yield (self.bytes[:start] + text.encode() + self.bytes[end:]).decode()
 
     def of(self, op: str) -> list[Any]:
-        """The nodes that are one operator."""
+        """The nodes of one operator."""
         return [node for node in self.nodes if _op(node) == op]
 
     def span(self, node: Any) -> tuple[int, int]:
-        """Its first byte, and the one behind it."""
+        """The first byte of a node, and the one after it."""
         start, end = self.starts[node.lineno - 1], self.starts[node.end_lineno - 1]
         return start + node.col_offset, end + node.end_col_offset
 
     def read(self, node: Any) -> str:
-        """Its text, as an operand."""
+        """The text of a node, as an operand."""
         start, end = self.span(node)
         text = self.bytes[start:end].decode()
         return text if isinstance(node, ATOMS) else f"({text})"
 
     def put(self, node: Any, text: str) -> Iterator[Change]:
-        """Other text in its place, in parentheses and without where that matters."""
+        """Replaces a node by another text, with and without parentheses if that matters."""
         start, end = self.span(node)
         if GROUP.search(self.bytes[:start]) and self.bytes[end : end + 1] == b")":
             start, end = start - 1, end + 1
@@ -79,7 +79,7 @@ class SourceLine:
             yield from ((start, end, bare), (start, end, f"({bare})"))
 
     def operands(self, node: Any) -> list[Any]:
-        """What an operator is given, the receiver of a method first."""
+        """The operands of an operator, the receiver of a method first."""
         if isinstance(node, ast.Call):
             own = getattr(node.func, "value", None)
             imported = own is None or ast.unparse(own) in self.modules
@@ -87,7 +87,7 @@ class SourceLine:
         return [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
 
     def names(self, line: int) -> list[str]:
-        """Of values that are given one in a line; in any, for 0."""
+        """The names that are assigned in a line; in any line, for 0."""
         nodes = [one for one in ast.walk(self.scope) if line in (0, getattr(one, "lineno", -1))]
         stored = (one for one in nodes if isinstance(getattr(one, "ctx", None), ast.Store))
         names = [one.id for one in stored if isinstance(one, ast.Name)]
@@ -138,7 +138,7 @@ def _left_out(line: SourceLine, op: str) -> Iterator[Change]:
             continue
         for one in line.operands(node):
             yield from line.put(node, line.read(one))
-    if op == "div":  # as a mean is in JAX
+    if op == "div":  # as in a mean in JAX
         yield from _sum(line)
 
 
@@ -188,7 +188,7 @@ def _another(line: SourceLine, new: str) -> Iterator[Change]:
             yield from ((*line.span(node), one) for one in others if one != node.id)
 
 
-# Words of a repair -> the changes that they may mean.
+# Words of a repair -> the changes that they may describe.
 RULES: dict[str, Callable[..., Iterable[Change]]] = {
     r"sum in place of mean": _sum,
     r"sum over all entries of each point in place of (\w+)": _whole_sum,

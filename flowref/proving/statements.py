@@ -1,4 +1,6 @@
-"""The statements that are proved: a table by the ids of laws, of which a case is the same statement in its circumstances."""
+"""The provable statements: a table by the ids of laws; a case of a law is the same statement in
+its circumstances.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,14 @@ from flowref.proving.rounding.boxes import KEEPING
 
 @dataclass(frozen=True)
 class Statement:
-    """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: which calls of a dialect; ``results``: that the criterion is
-    of; ``points``: at which, "points" of the domain, "latents", their images, or "data", of which there is a density;
-    ``mended``: the call that is edited where the statement is wrong, of which it is the value; ``mode``: in which it is
-    said, whatever that of the law is; ``batches``: further shapes of batches at which it is to hold;
-    ``stronger``: results of which the criterion says this and other statements at once, which is tried first; ``follows``:
-    the laws of which it is a consequence, beside what is said of its results, if it has any; ``traces``: how many times as long
-    as calls its own take, which no other statement asks for.
+    """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: the calls of a dialect;
+    ``results``: the arguments of the criterion; ``points``: "points" of the domain, "latents",
+    their images, or "data", on which the density is defined; ``mended``: the call to edit if
+    the statement is wrong, whose value it is about; ``mode``: the mode of the statement, for
+    every mode of the law; ``batches``: further shapes of batches at which it must hold;
+    ``stronger``: results for which the criterion covers this and other statements, tried first;
+    ``follows``: the laws that imply it, together with the criterion on its results, if it has
+    any; ``traces``: the cost of its own calls, which no other statement uses, in calls.
     """
 
     words: str
@@ -59,13 +62,13 @@ def _round_trip_of_latents(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _opposite(of: Composition) -> tuple[Ref, Ref | None]:
-    z, told = of.call("forward")
-    return of.negative(of.call("inverse", z)[1]), told
+    z, ladj = of.call("forward")
+    return of.negative(of.call("inverse", z)[1]), ladj
 
 
 def _densities(of: Composition) -> tuple[Ref, Ref]:
-    z, told = of.call(of.calls.normalizing)
-    return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], told)
+    z, ladj = of.call(of.calls.normalizing)
+    return of.call("log_prob")[0], of.sum(of.call("base_log_prob", z)[0], ladj)
 
 
 def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
@@ -76,7 +79,9 @@ def _values_in_training(of: Composition) -> tuple[Ref, Ref | None]:
 
 
 def _all_slopes(of: Composition, by: str) -> tuple[Ref, Ref | None]:
-    """One sum of all that calls give: its weights are free, so that what holds of it holds of each."""
+    """One weighted sum of all results: its weights are free, so what holds for it holds
+    for each.
+    """
     calls = [("forward", ALL)]
     if of.calls.normalizing != "forward":
         raise Unsupported("its data are no points of forward")
@@ -127,10 +132,10 @@ def _bias_before(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _composite_and_chain(of: Composition) -> tuple[Ref, Ref]:
-    (whole, told), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
-    if told is None or total is None:
-        told = total = None
-    return of.beside(whole, told), of.beside(last, total)
+    (whole, ladj), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
+    if ladj is None or total is None:
+        ladj = total = None
+    return of.beside(whole, ladj), of.beside(last, total)
 
 
 def _parts_back(of: Composition) -> tuple[Ref, Ref]:
@@ -151,7 +156,9 @@ def _zeros(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _lines(of: Composition) -> tuple[Ref, Ref]:
-    r"""$y(x) - y(x - v) = \partial_v y$ for all v that are zero where entries are kept; of what adds it is v."""
+    r"""$y(x) - y(x - v) = \partial_v y$ for all v that are zero where entries are kept; for an
+    additive form it is v.
+    """
     facts = of.calls.recipe.facts
     coupling = _coupling(facts)
     if coupling.kind not in ("affine", "additive"):
@@ -167,14 +174,14 @@ def _lines(of: Composition) -> tuple[Ref, Ref]:
 
 def _of_couplings(calls: Calls) -> tuple[str, ...]:
     _coupling(calls.recipe.facts)
-    told = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
-    return ("coupling/pattern[conditioner]", *filter(None, [told]))
+    log_det_law = "map/log-det" if calls.part("forward", calls.points).graph.outputs[1] else ""
+    return ("coupling/pattern[conditioner]", *filter(None, [log_det_law]))
 
 
 def _of_density(calls: Calls) -> tuple[str, ...]:
-    told = "map/log-det" if calls.normalizing == "forward" else "map/log-det[inverse]"
+    log_det_law = "map/log-det" if calls.normalizing == "forward" else "map/log-det[inverse]"
     return (
-        told,
+        log_det_law,
         "map/inverse",
         "map/inverse[latents]",
         "density/change-of-variables",
@@ -187,7 +194,7 @@ def _squeezed(of: Composition) -> tuple[Ref, Ref]:
     if squeezing is None:
         raise Unsupported("it has no squeeze")
     if squeezing.call != "forward":
-        raise Unsupported("its inverse is what squeezes")
+        raise Unsupported("it squeezes in its inverse")
     value = of.call("forward")[0]
     if not of.only(KEEPING):
         raise Unsupported("it computes with the entries")
@@ -195,14 +202,14 @@ def _squeezed(of: Composition) -> tuple[Ref, Ref]:
 
 
 def _standard_normal_base(of: Composition) -> tuple[Ref, Ref]:
-    r"""$\log p(z) + \frac12 \|z\|^2$ is at any point, with any weights, what it is at others with those that the object has,
-    and there it is $-\frac D2 \log 2\pi$.
+    r"""$\log p(z) + \frac12 \|z\|^2$ at any point, with any weights, equals its value at other
+    points with the object's weights, which is $-\frac D2 \log 2\pi$.
     """
     first, rows = of.points[0], len(of.points[0])
     numbers = np.asarray(detached(first), float).reshape(rows, -1)
     normal = -0.5 * ((numbers**2).sum(1) + numbers.shape[1] * math.log(2 * math.pi))
-    told = np.asarray(of.calls.values("base_log_prob", [first])[0], float)
-    if np.shape(told) != (rows,) or not np.allclose(told, normal, NEAR, NEAR):
+    reported = np.asarray(of.calls.values("base_log_prob", [first])[0], float)
+    if np.shape(reported) != (rows,) or not np.allclose(reported, normal, NEAR, NEAR):
         raise Unsupported("it has no standard normal base")
     others = of.others()
     one = of.call("base_log_prob")[0]
@@ -213,14 +220,14 @@ def _standard_normal_base(of: Composition) -> tuple[Ref, Ref]:
 def _no_volume(of: Composition) -> tuple[Ref, Ref]:
     if not of.calls.recipe.facts.promises.get("volume-preserving"):
         raise Unsupported("it has no promise to preserve volume")
-    told = of.call("forward")[1]
-    if told is None:
+    ladj = of.call("forward")[1]
+    if ladj is None:
         raise Unsupported("it returns no log-det")
-    return told, of.less(told, told)
+    return ladj, of.less(ladj, ladj)
 
 
 BOTH = ("forward", "inverse")
-# By the ids of laws, of which a case is the same statement in its circumstances.
+# By the ids of laws; a case of a law is the same statement in its circumstances.
 STATEMENTS = {
     "map/log-det": Statement(
         "the log-det that forward reports is log |det J_f(x)|",
@@ -292,13 +299,13 @@ STATEMENTS = {
         traces=2,
     ),
     "coupling/pattern[conditioner]": Statement(
-        "what is kept depends on nothing that is transformed, and what is transformed on no other of these entries",
+        "kept entries depend on no transformed ones, and transformed entries on no other transformed ones",
         "pattern",
         ("forward",),
         _zeros,
     ),
     "coupling/closed-form": Statement(
-        "given the kept part, transformed entries are lines in the input, with the log-det of their slopes",
+        "given the kept part, transformed entries are affine in the input, with the log-det of their slopes",
         "slope",
         ("forward",),
         _lines,
@@ -384,7 +391,7 @@ STATEMENTS = {
 }
 
 
-# Circumstances, in words, as they stand in front of a statement.
+# Circumstances, in words, as they precede a statement.
 CIRCUMSTANCES = {
     ("mode", "train"): "in train mode",
     ("direction", "inverse"): "the other way round",
@@ -395,7 +402,7 @@ CIRCUMSTANCES = {
 
 
 def words_of(law: Law) -> str:
-    """A statement, with its circumstances."""
+    """A statement with its circumstances, as a sentence."""
     found = [words for (name, value), words in CIRCUMSTANCES.items() if getattr(law, name) == value]
     statement = STATEMENTS[law.base]
     found += [f"in {statement.mode} mode"] if statement.mode else []
@@ -403,5 +410,5 @@ def words_of(law: Law) -> str:
 
 
 def provable(law: Law) -> bool:
-    """Whether a law is one of `STATEMENTS` in circumstances that a proof speaks of."""
+    """Whether a law is one of `STATEMENTS` in circumstances that proofs cover."""
     return law.base in STATEMENTS and law.history == "warm" and law.grad

@@ -1,5 +1,5 @@
-"""Layers to read and to compare with: batch normalization, Real NVP and the families beyond, each
-short, and held to the laws.
+"""Reference layers: batch normalization, Real NVP and other families, each short and checked by
+the laws.
 """
 
 from flowref.reference.act_norm import ActNorm

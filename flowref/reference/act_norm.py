@@ -1,5 +1,5 @@
-r"""Activation normalization: per channel $y = (x - a)\,e^{s}$, set so that the first batch comes
-out standardized.
+r"""Activation normalization: per channel $y = (x - a)\,e^{s}$, initialized so that the first batch
+is standardized.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from flowref.reference.bijection import Bijection
 class ActNorm(Bijection):
     r"""Per channel, $y = (x - a)\,e^{s}$ with parameters $a$ (shift) and $s$ (log_scale).
 
-    ladj: $S \sum_c s_c$ for events of $S$ positions ($H W$ for images).  Inverse:
-    $x = y\,e^{-s} + a$.
+    ladj: $S \sum_c s_c$ for events of $S$ positions ($H W$ for images). Inverse: $x = y\,e^{-s} +
+    a$.
 
-    The first batch met in train mode sets $a = \mu$ and $s = -\tfrac12 \log v$, with mean and
-    biased variance of its channels;
-    before that the map is the identity. A channel that is constant up to rounding keeps $s = 0$,
-    and one with an infinity or a NaN keeps $a = s = 0$: a scale taken from either would never be
-    trained away. That it happened is part of the state.
+    The first batch in train mode sets $a = \mu$ and $s = -\tfrac12 \log v$, with mean and biased
+    variance of its channels; before that the map is the identity. A channel that is constant up to
+    rounding keeps $s = 0$, and one with an infinity or a NaN keeps $a = s = 0$: training could not
+    correct a scale taken from either. ``initialized`` is part of the state.
 
     Shapes: x and y `(N, C)`, `(N, C, L)`, `(N, C, H, W)` or `(N, C, D, H, W)`; ladj `(N,)`.  Units:
     nats.
@@ -47,7 +46,7 @@ class ActNorm(Bijection):
     def initialize(self, x: Tensor) -> None:
         """Set shift and log_scale from a batch."""
         mean, _, _, var = moments(at_least_float32(x))
-        # Rounding alone gives equal numbers a deviation of this order.
+        # Rounding alone gives a constant channel a deviation of this order.
         noise = torch.finfo(x.dtype).eps * mean.abs()
         spread = var.isfinite() & (var > torch.finfo(x.dtype).tiny) & (var.sqrt() > noise)
         self.shift.copy_(torch.where(var.isfinite(), mean, 0.0))
@@ -74,5 +73,5 @@ class ActNorm(Bijection):
         return (x.shape[2:].numel() * self.log_scale.sum()).repeat(len(x))
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return str(self.num_features)

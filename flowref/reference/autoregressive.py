@@ -1,5 +1,5 @@
-r"""Autoregressive flows: each entry is transformed by functions of those before it, which one masked
-network gives for all entries in a single pass.
+"""Autoregressive flows: each entry is transformed by functions of the entries before it, which one
+masked network computes for all entries in a single pass.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from flowref.reference.spline import SplineLayer, Tails
 
 
 class MaskedLinear(nn.Linear):
-    """A linear layer of which only weights under a mask count, `(outputs, inputs)`, True where one
-    does.
+    """A linear layer with masked weights; ``mask``: `(outputs, inputs)`, True where a weight is
+    used.
     """
 
     mask: Tensor
@@ -28,21 +28,22 @@ class MaskedLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Wx + b with the masked W."""
-        # By selection: an infinite weight that does not count must not become NaN.
+        # By selection: an infinite weight under the mask must not become NaN.
         return linear(x, torch.where(self.mask, self.weight, 0.0), self.bias)
 
 
 class MADE(nn.Sequential):
-    r"""A network whose outputs for the entry at place $i$ depend on entries at places before $i$
-    alone.
+    """A network whose outputs for the entry at place $i$ depend only on entries at places before
+    $i$.
 
-    Units carry degrees: an input its place in the order, from 1, and hidden ones 1 to D - 1, spread
+    Units have degrees: an input its place in the order, from 1, and hidden ones 1 to D - 1, spread
     evenly; a unit sees those of no higher degree, and an output those of a lower degree than its
-    entry's. With fewer hidden units than D - 1 some dependencies that are allowed are absent. The
-    last layer starts at zero.
-    ``order``: the place of each entry, a permutation of 0, ..., D - 1; as they stand where None.
+    entry's. With fewer hidden units than D - 1 some allowed dependencies are absent. The last layer
+    starts at zero.
+
+    ``order``: the place of each entry, a permutation of 0, ..., D - 1; None for the natural order.
     Shapes: `(N, D)` to `(N, D, outputs)`.
-    Raises: `ValueError` for an order that is no permutation, and where no layer is hidden.
+    Raises: `ValueError` for an order that is no permutation, and without a hidden layer.
     Source: Germain et al. 2015, MADE (arXiv:1502.03509), section 4.
     """
 
@@ -159,13 +160,15 @@ class AutoregressiveSpline(SplineLayer):
 
 
 def in_turn(order: Sequence[int]) -> list[int]:
-    """The entries in the order in which they are found, given the place of each."""
+    """The entries in the order in which the inverse finds them; ``order``: the place of each
+    entry.
+    """
     return sorted(range(len(order)), key=lambda entry: order[entry])
 
 
 def with_entry(x: Tensor, entry: int, values: Tensor) -> Tensor:
-    """x with one entry of every row taken from values. Entries that are not found yet stay zero: what
-    the network would make of them could overflow, and reach others as 0 times infinity.
+    """Returns x with one entry of each row taken from values. Entries not found yet stay zero:
+    network outputs for them could overflow, and affect others as 0 times infinity.
     """
     here = torch.arange(x.shape[1], device=x.device) == entry
     return torch.where(here, values, x)

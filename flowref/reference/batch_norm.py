@@ -34,7 +34,7 @@ class BatchNorm(nn.Module):
     True
     """
 
-    _version = 2  # of the state_dict, as torch counts: since version 2 it holds num_batches_tracked
+    _version = 2  # of the state_dict, as in torch: since version 2 it holds num_batches_tracked
     weight: Tensor | None
     bias: Tensor | None
     running_mean: Tensor | None
@@ -66,7 +66,7 @@ class BatchNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1 and bias 0, and no batch seen."""
+        """Reset weight to 1, bias to 0, and the running statistics."""
         self.reset_running_stats()
         if self.weight is not None:
             nn.init.ones_(self.weight)
@@ -74,7 +74,7 @@ class BatchNorm(nn.Module):
             nn.init.zeros_(self.bias)
 
     def reset_running_stats(self) -> None:
-        """Running mean 0 and variance 1, and no batch seen."""
+        """Reset the running mean to 0, the variance to 1, and the number of batches to 0."""
         for buffer, start in (
             (self.running_mean, 0),
             (self.running_var, 1),
@@ -84,15 +84,15 @@ class BatchNorm(nn.Module):
                 buffer.fill_(start)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalize x; in train mode the running statistics move."""
+        """Normalizes x `(N, C, ...)`; updates the running statistics in train mode."""
         check_input(x, self.num_features)
         wide = at_least_float32(x)
         if self.training or self.running_mean is None or self.running_var is None:
             check_count(x)
             mean, centered, rest, var = moments(wide)
         else:
-            # The mean is subtracted within the shift, which costs memory less, and accuracy no more
-            # than rounding x does.
+            # The mean is subtracted within the shift, which saves memory; the loss of accuracy is
+            # of the order of the rounding of x.
             mean, var = self.running_mean, self.running_var
             centered, rest = wide, mean
         scale = (var + self.eps).rsqrt()
@@ -103,12 +103,12 @@ class BatchNorm(nn.Module):
         if self.training and self.track_running_stats and x.numel() > 0:
             self._track(
                 mean, var, x.numel() // self.num_features
-            )  # last, when nothing is left that could raise
+            )  # last, after everything that could raise
         return y.to(x.dtype)
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, n: int) -> None:
-        """Move the running statistics towards those of a batch with n values per channel."""
+        """Moves the running statistics towards those of a batch with n values per channel."""
         assert (
             self.running_mean is not None
             and self.running_var is not None
@@ -126,13 +126,13 @@ class BatchNorm(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, metadata: Any, *others: Any
     ) -> None:
-        """Load; a state_dict of version 1 has no counter, which is then 0."""
+        """A state_dict of version 1 has no counter, which is then 0."""
         if self.num_batches_tracked is not None and (metadata.get("version") or 1) < 2:
             state_dict.setdefault(f"{prefix}num_batches_tracked", torch.tensor(0))
         super()._load_from_state_dict(state_dict, prefix, metadata, *others)
 
     def extra_repr(self) -> str:
-        """The options, as torch prints them."""
+        """The options, for `repr`."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -140,13 +140,13 @@ class BatchNorm(nn.Module):
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    r"""Mean $\mu$, $x - k$, $\mu - k$ and biased variance of each channel, in two passes; for an
-    empty batch 0.
+    r"""Mean $\mu$, $x - k$, $\mu - k$ and biased variance of each channel, in two passes; 0 for an
+    empty batch.
 
-    $\mu = k + E[x - k]$ and $v = E[(x - k)^2] - E[x - k]^2$ hold for every constant $k$. With
-    $k = 0$, one pass, no digit of $v$ is right where $|\mu| / \sqrt v$ is large. Here $k$ is the
-    mean as rounded, and the terms with $E[x - k]$ put right what its rounding did. As the equations
-    do not depend on $k$, no gradient is lost in $k$, and none of its cost paid.
+    $\mu = k + E[x - k]$ and $v = E[(x - k)^2] - E[x - k]^2$ hold for every constant $k$. With $k =
+    0$, one pass, no digit of $v$ is right if $|\mu| / \sqrt v$ is large. Here $k$ is the rounded
+    mean, and the terms with $E[x - k]$ correct for its rounding. Since the equations do not depend
+    on $k$, it needs no gradient.
 
     Shapes: x `(N, C, ...)`; mean, rest and variance `(C,)`.
     Source: Chan, Golub and LeVeque 1983, Algorithms for computing the sample variance: the
@@ -161,20 +161,20 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """X in float32 if it is narrower: sums and squares in float16 overflow, and bfloat16 has 8
-    bits.
+    """Returns x in float32 if it is narrower: sums and squares in float16 overflow, and bfloat16
+    has 8 bits.
     """
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def per_channel(values: Tensor, x: Tensor) -> Tensor:
-    """Values `(C,)` in the shape in which they meet axis 1 of x."""
+    """Reshapes values `(C,)` to `(1, C, 1, ...)`, so that they broadcast along axis 1 of x."""
     return values.view(1, -1, *[1] * (x.dim() - 2))
 
 
 def check_input(x: Tensor, num_features: int) -> None:
-    """Refuse an x that is not a batch of events with ``num_features`` channels; broadcasting would
-    hide it.
+    """Raises `ValueError` or `TypeError` unless x is a floating batch of events with
+    ``num_features`` channels; broadcasting would hide it.
     """
     if not 2 <= x.dim() <= 5:
         raise ValueError(
@@ -191,8 +191,8 @@ def check_input(x: Tensor, num_features: int) -> None:
 
 
 def check_count(x: Tensor) -> None:
-    """Refuse a batch with a single value per channel: it has no spread, and y would be the bias
-    whatever x is.
+    """Raises `ValueError` for a batch with a single value per channel: its variance is 0, and y
+    would be the bias for every x.
     """
     if x.numel() == x.shape[1]:
         raise ValueError(

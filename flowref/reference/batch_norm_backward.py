@@ -1,8 +1,8 @@
-r"""The pullback of batch normalization by its batch, written by hand: in the steps of the paper,
-and in the closed form.
+r"""The vector-Jacobian product of batch normalization with batch statistics, written by hand: in
+the steps of the paper, and in closed form.
 
-Throughout, per channel with $m$ values, $\hat x = (x - \mu) / \sqrt{v + \epsilon}$ and
-$y = w \hat x + b$.
+Per channel with $m$ values, $\hat x = (x - \mu) / \sqrt{v + \epsilon}$ and $y = w \hat x + b$.
+
 Source: Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), section 3.
 """
 
@@ -18,12 +18,12 @@ Gradients = tuple[Tensor, Tensor, Tensor]
 def batch_norm_backward(
     dy: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-5
 ) -> Gradients:
-    r"""The gradients $(dx, dw, db)$ of a loss whose gradient for y is dy, in the closed form.
+    r"""The gradients $(dx, dw, db)$ of a loss whose gradient for y is dy, in closed form.
 
     $d\hat x = w\,dy$;
     $dx = (d\hat x - \overline{d\hat x} - \hat x\,\overline{d\hat x\,\hat x}) / \sqrt{v +
-    \epsilon}$, a bar for the mean over the batch: what is left of $d\hat x$ once its parts along
-    $1$ and $\hat x$ are taken out.
+    \epsilon}$, a bar for the mean over the batch: $d\hat x$ without its components along $1$ and
+    $\hat x$.
     $dw = \sum dy\,\hat x$;  $db = \sum dy$.
 
     Shapes: dy, x and dx `(N, C, ...)`; weight (None: 1), dw and db `(C,)`.
@@ -43,12 +43,11 @@ def batch_norm_backward(
 def batch_norm_backward_by_steps(
     dy: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-5
 ) -> Gradients:
-    r"""The same gradients by the chain rule through $\hat x$, $v$ and $\mu$ in turn, one line for
-    each line of the paper.
+    r"""The same gradients by the chain rule through $\hat x$, $v$ and $\mu$, one line for each line
+    of the paper.
 
-    $dv = \sum d\hat x\,(x - \mu) \cdot (-\tfrac12)(v + \epsilon)^{-3/2}$: the exponent of the
-    derivative is negative.
-    $d\mu = -\sum d\hat x / \sqrt{v + \epsilon} + dv \cdot \frac{-2}{m}\sum (x - \mu)$: with the
+    $dv = \sum d\hat x\,(x - \mu) \cdot (-\tfrac12)(v + \epsilon)^{-3/2}$, with a negative exponent.
+    $d\mu = -\sum d\hat x / \sqrt{v + \epsilon} + dv \cdot \frac{-2}{m}\sum (x - \mu)$, with the
     same $\epsilon$; the last sum is 0.
     $dx = d\hat x / \sqrt{v + \epsilon} + dv \cdot 2 (x - \mu) / m + d\mu / m$.
     """
@@ -72,7 +71,7 @@ def batch_norm_backward_by_steps(
 
 
 def check_gradient_shape(dy: Tensor, x: Tensor) -> None:
-    """Refuse what `BatchNorm` refuses, and a dy that is no gradient of its output."""
+    """Raises `ValueError` as `BatchNorm` does, and unless dy has the shape of x."""
     if dy.shape != x.shape:
         raise ValueError(f"got dy of shape {tuple(dy.shape)}; expected that of x, {tuple(x.shape)}")
     check_input(x, x.shape[1] if x.dim() > 1 else 0)

@@ -1,6 +1,4 @@
-"""Bijections: an invertible map with its log-determinant; the reversal of one, and several in a
-row.
-"""
+"""Bijections: an invertible map with its log-determinant, its inverse, and compositions."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ from torch import Tensor, nn
 
 
 class Bijection(nn.Module, ABC):
-    r"""An invertible map $f$ from data $x$ to latents $z$, with $\log|\det J|$ of each call beside
-    its value.
+    r"""An invertible map $f$ from data $x$ to latents $z$; each call returns its value and its
+    $\log|\det J|$.
 
-    ``forward(x) -> (z, ladj)`` and ``inverse(z) -> (x, ladj)``; ladj belongs to the call that
-    returned it, so that of the inverse at $z = f(x)$ is minus that of the forward map at $x$.
+    ``forward(x) -> (z, ladj)`` and ``inverse(z) -> (x, ladj)``; each ladj is that of its own call, so
+    that of the inverse at $z = f(x)$ is minus that of the forward map at $x$.
     Shapes: the first axis is the batch and all others are the event: x `(N, ...)`, ladj `(N,)`.
     Units: nats.
-    Nothing is written to, and the results are of the dtype of the input.
+    Inputs are not modified, and results have the dtype of the input.
     """
 
     @abstractmethod
@@ -30,14 +28,14 @@ class Bijection(nn.Module, ABC):
         """Latents to data, `(x, ladj)`."""
 
     def generate(self, z: Tensor) -> Tensor:
-        """Latents to data alone, as samples are made: a map overrides it whose log-det takes work of its
-        own.
+        """Latents to data without a log-det, for samples; overridden where the log-det costs
+        extra.
         """
         return self.inverse(z)[0]
 
 
 class Inverse(Bijection):
-    r"""The same map the other way round, $f^{-1}$.
+    """The inverse map $f^{-1}$ of a bijection.
 
     >>> z, ladj = Inverse(Inverse(Chain()))(torch.ones(2, 3))
     >>> z.shape, ladj.shape
@@ -49,21 +47,21 @@ class Inverse(Bijection):
         self.bijection = bijection
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What `inverse` of the given map does."""
+        """`inverse` of the given map."""
         return self.bijection.inverse(x)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """What `forward` of the given map does."""
+        """`forward` of the given map."""
         x, ladj = self.bijection(z)
         return x, ladj
 
 
 class Chain(Bijection):
-    r"""Several maps from left to right, $f = f_n \circ \dots \circ f_1$; the empty chain is the
-    identity.
+    r"""Composition of maps from left to right, $f = f_n \circ \dots \circ f_1$; the empty chain is
+    the identity.
 
-    ladj: $\sum_k \mathrm{ladj}_k$, each at the point that its map is given.  Inverse:
-    $f_1^{-1} \circ \dots \circ f_n^{-1}$.
+    ladj: $\sum_k \mathrm{ladj}_k$, each at the input of its map. Inverse: $f_1^{-1} \circ \dots
+    \circ f_n^{-1}$.
     """
 
     def __init__(self, *bijections: Bijection) -> None:
@@ -99,29 +97,29 @@ class Chain(Bijection):
         return z, total
 
     def generate(self, z: Tensor) -> Tensor:
-        """Latents to data alone."""
+        """Latents to data, without log-dets."""
         for bijection in reversed(self.bijections):
             z = bijection.generate(z)  # type: ignore[operator]  # a bijection, as given
         return z
 
 
 def no_ladj(x: Tensor) -> Tensor:
-    """A log-determinant of 0 for each row, `(N,)`."""
+    """Zeros `(N,)`: the log-det of a volume-preserving map."""
     return x.new_zeros(len(x))
 
 
 def over_event(terms: Tensor) -> Tensor:
-    """The sum of each row over its event, `(N,)`."""
+    """Sums `(N, *event)` over the event: `(N,)`."""
     return terms.flatten(1).sum(1)
 
 
 def repeated_log_det(ladj: Tensor, x: Tensor) -> Tensor:
-    """One log-determinant for all rows, `(N,)`, in the dtype of x."""
+    """Repeats one log-determinant for each row of x, `(N,)`, in the dtype of x."""
     return ladj.to(x.dtype).repeat(len(x))
 
 
 def check_event(x: Tensor, shape: tuple[int, ...], what: str) -> None:
-    """Raise `ValueError` unless x is a batch of events of this shape."""
+    """Raises `ValueError` unless x is a batch of events of this shape."""
     if tuple(x.shape[1:]) != shape:
         raise ValueError(
             f"got a batch of shape {tuple(x.shape)} for {what}; expected (N, "

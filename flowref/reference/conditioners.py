@@ -1,6 +1,4 @@
-"""Conditioners: the networks inside coupling layers, of which only values are needed, no inverse
-and no Jacobian.
-"""
+"""Conditioners: the networks inside coupling layers, which need no inverse and no Jacobian."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ class WeightNormalizedConv2d(nn.Conv2d):
         self.gain = nn.Parameter(self._norm().detach().clone())
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve, keeping height and width."""
+        """Convolves x `(N, inputs, H, W)`, with padding that keeps height and width."""
         return conv2d(x, self.weight * (self.gain / self._norm()), self.bias, padding=self.padding)
 
     def _norm(self) -> Tensor:
@@ -71,12 +69,12 @@ class BasicBlock(nn.Module):
     def __init__(self, channels: int, norm: Norm) -> None:
         super().__init__()
         self.first_norm, self.second_norm = norm_layer(norm, channels), norm_layer(norm, channels)
-        # The bias before a norm would be taken out again by it.
+        # A norm removes the bias before it.
         self.first = WeightNormalizedConv2d(channels, channels, 3, bias=norm is None)
         self.second = WeightNormalizedConv2d(channels, channels, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block and its shortcut."""
+        """The block with its shortcut, `(N, channels, H, W)`."""
         inner = self.first(relu(self.first_norm(x)))
         residual: Tensor = self.second(relu(self.second_norm(inner)))
         return x + residual
@@ -105,13 +103,13 @@ class ResNet(nn.Module):
         nn.init.zeros_(self.leave.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The network's values."""
+        """Maps `(N, inputs, H, W)` to `(N, outputs, H, W)`."""
         out: Tensor = self.leave(relu(self.norm(self.blocks(self.enter(x)))))
         return out
 
 
 def norm_layer(norm: Norm, channels: int) -> nn.Module:
-    """The normalization of this name, for images."""
+    """Returns the image normalization of a name; raises `ValueError` for others."""
     if norm == "instance":
         return nn.GroupNorm(channels, channels)
     if norm == "batch":

@@ -1,5 +1,5 @@
-r"""Continuous flows: the state moves along a field of velocities for a time, and the log-det along with
-it by the field's divergence.
+"""Continuous flows: an ODE along a velocity field, whose log-det is the integral of the field's
+divergence.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from flowref.reference.solver import MOST, path_integral, runge_kutta_steps, sol
 
 Field = Callable[[Tensor, Tensor], Tensor]
 Trace = Literal["exact", "hutchinson"]
-# The share of the tolerance that a path is found to: its errors go into the divergences along it, and into the
-# density of where it ends.
+# The path gets this share of the tolerance: its errors enter the divergences along it, and the
+# density of its end.
 PATH = 0.1
-# How many numbers are pulled back together: of more there are fewer calls, and they leave a processor's cache.
+# Numbers per batched backward pass: with more there are fewer calls, but they overflow a
+# processor's cache.
 TOGETHER = {"cpu": 2**16, "gpu": 2**22}
 
 
 class TimedMLP(nn.Module):
-    """A field: linear layers that see the time beside the state, with tanh between them.
+    """A velocity field: linear layers on state and time, with tanh between them.
 
-    Shapes: a time without axes, or one for each row, `(N, 1)`, and x `(N, features)` to `(N, features)`.
+    Shapes: t scalar, or `(N, 1)`, and x `(N, features)` to `(N, features)`.
     """
 
     def __init__(self, features: int, hidden: Sequence[int] = (64, 64)) -> None:
@@ -41,7 +42,7 @@ class TimedMLP(nn.Module):
         )
 
     def forward(self, t: Tensor, x: Tensor) -> Tensor:
-        """The velocity of each row."""
+        """The velocity of each row, `(N, features)`."""
         check_event(x, (self.features,), "a field")
         for index, layer in enumerate(self.layers):
             x = layer(torch.cat((x.tanh() if index else x, t.expand(len(x), 1)), 1))
@@ -49,20 +50,21 @@ class TimedMLP(nn.Module):
 
 
 class CNF(Bijection):
-    r"""$\dot z = f(t, z)$ from time 0 to T with $z(0) = x$: $z = z(T)$; the inverse goes from T to 0.
+    r"""$\dot z = f(t, z)$ from time 0 to T with $z(0) = x$: $z = z(T)$; the inverse goes from T to
+    0.
 
     ladj: $\int_0^T \mathrm{tr}\,\partial f / \partial z\;dt$, along the same path; minus that, for the
     inverse. ``trace``: "exact" takes D backward passes for each evaluation, "hutchinson" one,
-    $\epsilon^T (\partial f / \partial z)\,\epsilon$ with independent signs $\epsilon$ that are drawn
-    once for a whole solve; it does so in train mode alone, since a log-density that is reported has to
-    be exact.
-    The state does not depend on the log-det: it is solved for first, in adaptive steps, and the divergence
-    is integrated along its path, at nodes of its own (see `runge_kutta_steps` and `path_integral`). The log-det is found to
-    within the tolerance for each entry, beside its size; the state to within a tenth, beside 1 and its size.
-    Steps and nodes are chosen for the batch, so that rows depend on each other within the tolerance, and
-    are constants for autograd.
+    $\epsilon^T (\partial f / \partial z)\,\epsilon$ with independent signs $\epsilon$, drawn once for a
+    whole solve; only in train mode, since a reported log-density has to be exact.
+    The state does not depend on the log-det, so it is solved first, with adaptive steps, and the
+    divergence is integrated along its path, at separate nodes (see `runge_kutta_steps` and
+    `path_integral`). The error of the log-det is within the tolerance per entry, relative to its size;
+    that of the state within a tenth of it, relative to 1 and its size.
+    Steps and nodes are chosen for the batch, so rows depend on each other within the tolerance; autograd
+    treats them as constants.
     Shapes: x and z `(N, D)`, ladj `(N,)`; noise: signs `(N, D)`.  Units: nats.
-    Raises: `ValueError` for a field of another shape; `NotConverged` where the steps do not suffice.
+    Raises: `ValueError` for a field of another shape; `NotConverged` if the steps do not suffice.
     Source: Chen et al. 2018, Neural ODEs (arXiv:1806.07366), section 4; Grathwohl et al. 2019, FFJORD
     (arXiv:1810.01367), section 3.
     """
@@ -93,7 +95,7 @@ class CNF(Bijection):
         return self.flow(z, self.time, 0.0, noise)
 
     def generate(self, z: Tensor) -> Tensor:
-        """Latents to data alone, without divergences."""
+        """Latents to data, without the log-det."""
         check_vectors(z)
         return solve(
             partial(speed, self.field), z, self.time, 0.0, PATH * self.tolerance, self.most
@@ -102,7 +104,9 @@ class CNF(Bijection):
     def flow(
         self, x: Tensor, start: float, end: float, noise: tuple[Tensor, ...] = ()
     ) -> tuple[Tensor, Tensor]:
-        """The state at one time from that at another, and the log-det of the way."""
+        """Solves from time ``start`` to ``end``: returns the state `(N, D)` and the log-det
+        `(N,)`.
+        """
         check_vectors(x)
         if noise and (self.trace == "exact" or [one.shape for one in noise] != [x.shape]):
             expected = "none, for an exact trace" if self.trace == "exact" else tuple(x.shape)
@@ -125,20 +129,20 @@ class CNF(Bijection):
         )
 
     def velocity(self, t: Tensor, z: Tensor, signs: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The field and its divergence, exact without signs."""
+        """The field `(N, D)` and its divergence `(N,)`, exact without signs."""
         return with_divergence(self.field, t, z, signs)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"time={self.time}, trace={self.trace!r}, tolerance={self.tolerance}"
 
 
 class ANODE(nn.Module):
-    r"""A continuous flow of data with zeros beside them: paths that would have to cross pass each other
-    in the added directions.
+    """A continuous flow of data padded with zeros: paths that would have to cross avoid each other
+    in the added dimensions.
 
-    It is a map of $R^D$ into $R^{D + A}$, onto no set with a volume: there is no density of its
-    outputs, and so no log-det. For likelihoods the added entries have to be noise (`augment`).
+    It maps $R^D$ into $R^{D + A}$, onto a set without volume: its outputs have no density, so there is
+    no log-det. For likelihoods the added entries have to be noise (`augment`).
     Shapes: x `(N, D)`, z `(N, D + A)`.
     Source: Dupont et al. 2019, Augmented Neural ODEs (arXiv:1904.01681).
     """
@@ -152,13 +156,13 @@ class ANODE(nn.Module):
         self.field, self.added, self.time, self.tolerance = field, added, time, tolerance
 
     def forward(self, x: Tensor) -> Tensor:
-        """The state at the end."""
+        """The state at the end, `(N, D + A)`."""
         start = torch.cat((x, x.new_zeros(len(x), self.added)), 1)
         return solve(self.field, start, 0.0, self.time, self.tolerance)
 
     def inverse(self, z: Tensor) -> Tensor:
-        """The data of an output; `ValueError` for a z that is none, whose added entries do not come
-        back to zero.
+        """The data `(N, D)` of an output; raises `ValueError` if the added entries do not return
+        to zero.
         """
         start = solve(self.field, z, self.time, 0.0, self.tolerance)
         x, rest = start[:, : -self.added], start[:, -self.added :]
@@ -170,20 +174,20 @@ class ANODE(nn.Module):
         return x
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """Raises `ValueError`: there is no such density."""
+        """Raises `ValueError`: the outputs have no density."""
         raise ValueError(
             "a map into more dimensions has no density there; add noise instead of zeros, with augment"
         )
 
 
 def check_vectors(x: Tensor) -> None:
-    """Raise `ValueError` unless x is a batch of vectors."""
+    """Raises `ValueError` unless x is a batch of vectors."""
     if x.dim() != 2:
         raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected vectors, (N, D)")
 
 
 def speed(field: Field, t: Tensor, z: Tensor) -> Tensor:
-    """The field, `ValueError` for one of another shape."""
+    """The velocity `(N, D)`; raises `ValueError` for a field of another shape."""
     value = field(t, z)
     if value.shape != z.shape:
         raise ValueError(f"the field gave shape {tuple(value.shape)}; expected {tuple(z.shape)}")
@@ -217,7 +221,9 @@ def with_divergence(
 
 
 def _pulled(value: Tensor, point: Tensor, vectors: Tensor, kept: bool) -> Tensor:
-    """Row vectors `(G, N, D)` times the Jacobian; zeros where the field does not depend on the state."""
+    """Row vectors `(G, N, D)` times the Jacobian; zeros if the field does not depend on
+    the state.
+    """
     if not value.requires_grad:
         return torch.zeros_like(vectors)
     together = len(vectors) > 1

@@ -1,4 +1,4 @@
-r"""Invertible 1x1 convolutions: one matrix for the channels of every position."""
+"""Invertible 1x1 convolutions: one matrix for the channels at every position."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class InvertibleConv1x1(Bijection):
     ) -> None:
         super().__init__()
         self.channels, self.lu = channels, lu
-        # The factor comes in columns; an optimizer whose state is loaded from a file in rows would
-        # pair the wrong entries.
+        # Contiguous: qr returns columns, and an optimizer whose state is loaded in rows would pair
+        # the wrong entries.
         rotation = torch.linalg.qr(torch.randn(channels, channels, generator=generator))[
             0
         ].contiguous()
@@ -93,5 +93,5 @@ class InvertibleConv1x1(Bijection):
         return x.reshape(len(x), self.channels, x.shape[2:].numel())
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"{self.channels}, lu={self.lu}"

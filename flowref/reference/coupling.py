@@ -1,4 +1,4 @@
-r"""Coupling layers: one part of the entries is transformed by functions of the other part, which is
+"""Coupling layers: one part of the entries is transformed by functions of the other part, which is
 kept.
 """
 
@@ -11,12 +11,12 @@ from flowref.reference.bijection import Bijection, no_ladj, over_event
 
 
 class Partition(nn.Module):
-    r"""The entries of an event in two parts, kept and transformed, by a boolean mask (True: kept).
+    """The entries of an event in two parts, kept and transformed, by a boolean mask (True: kept).
 
-    A mask of one axis selects along axis 1, features or channels: the parts are taken out and put
-    together again. A mask of more axes, a checkerboard, covers the last axes of the event: the kept
-    part is the event with zeros in place of the others, and what is computed for entries that are
-    kept is dropped.
+    A mask of one axis selects along axis 1, features or channels, by index. A mask of more axes, a
+    checkerboard, covers the last axes of the event: the kept part is the event with zeros at the
+    other entries, and values computed for kept entries are dropped.
+
     Raises: `ValueError` for a mask that keeps all entries or none, and for a batch that it does not
     fit.
     """
@@ -44,14 +44,13 @@ class Partition(nn.Module):
             self.register_buffer("kept", kept, persistent=False)
             self.register_buffer("changed", changed, persistent=False)
             self.register_buffer("back", torch.cat((kept, changed)).argsort(), persistent=False)
-            # Two runs of entries, the usual case, are taken apart as views and put together by one
-            # copy.
+            # Two runs of entries, the usual case, are split as views and joined by one copy.
             self.runs = [len(kept), len(changed)] if bool(mask[0]) else [len(changed), len(kept)]
             self.in_runs = int((mask[1:] != mask[:-1]).sum()) == 1
             self.kept_first = bool(mask[0])
 
     def split(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the conditioner sees of x, and what is transformed."""
+        """Returns the kept part, for the conditioner, and the part to transform."""
         if not self.by_index:
             if x.dim() <= self.mask.dim() or x.shape[-self.mask.dim() :] != self.mask.shape:
                 raise ValueError(
@@ -72,7 +71,7 @@ class Partition(nn.Module):
         return (first, second) if self.kept_first else (second, first)
 
     def join(self, kept: Tensor, changed: Tensor, x: Tensor) -> Tensor:
-        """The event of both parts, given the x that was split."""
+        """Returns the event with both parts; ``x``: the event that was split."""
         if not self.by_index:
             return torch.where(self.mask, x, changed)
         if not self.in_runs:
@@ -80,7 +79,7 @@ class Partition(nn.Module):
         return torch.cat((kept, changed) if self.kept_first else (changed, kept), 1)
 
     def free(self, values: Tensor) -> Tensor:
-        """Zeros in place of what was computed for entries that are kept."""
+        """Sets values computed for kept entries to zero."""
         return values if self.by_index else torch.where(self.mask, 0.0, values)
 
 
@@ -90,11 +89,11 @@ class AffineCoupling(Bijection):
     ladj: $\sum_i s(x_a)_i$ over the transformed entries.  Inverse:
     $x_b = (z_b - t(z_a)) \odot e^{-s(z_a)}$.
 
-    The conditioner gives $(r, t)$, one after the other along axis 1, and $s = c \tanh r$ with a
-    learned scale $c$, one number per transformed entry of axis 1 (a single one under a
-    checkerboard). $c$ starts at 1 and the conditioners here at 0, so that the layer starts as the
-    identity; both at 0 would never move. Where a checkerboard keeps an entry, $s$ is set to zero
-    before the exponential: after it, $0 \cdot \infty$ would be NaN.
+    The conditioner returns $(r, t)$, concatenated along axis 1, and $s = c \tanh r$ with a learned scale
+    $c$, one number per transformed entry of axis 1 (a single one under a checkerboard). $c$ starts at 1
+    and the conditioners here at 0, so that the layer starts as the identity; if both started at 0, their
+    gradients would vanish. Where a checkerboard keeps an entry, $s$ is set to zero before the
+    exponential: after it, $0 \cdot \infty$ would be NaN.
     Shapes: x and z `(N, C, ...)`, ladj `(N,)`; the conditioner maps the kept entries `(N, kept,
     ...)` to `(N, 2 changed, ...)`, or `(N, C, H, W)` to `(N, 2C, H, W)` under a checkerboard.
     Units: nats.
@@ -123,7 +122,7 @@ class AffineCoupling(Bijection):
     def _log_scale_and_shift(self, kept: Tensor, changed: Tensor) -> tuple[Tensor, Tensor]:
         raw, shift = conditioned(self.conditioner, kept, changed, 2).chunk(2, 1)
         scale = self.scale if raw.dim() == 2 else self.scale.view(-1, *[1] * (raw.dim() - 2))
-        # Half of each row is no contiguous memory, over which tanh would not be vectorized.
+        # Half of each row is not contiguous, and tanh would not be vectorized.
         return self.partition.free(scale * raw.contiguous().tanh()), self.partition.free(shift)
 
 
@@ -154,8 +153,8 @@ class AdditiveCoupling(Bijection):
 
 
 def conditioned(conditioner: nn.Module, kept: Tensor, changed: Tensor, times: int) -> Tensor:
-    """What the conditioner gives for the kept part: ``times`` numbers for each transformed entry,
-    stacked along axis 1.
+    """Calls the conditioner on the kept part: returns ``times`` numbers for each transformed
+    entry, stacked along axis 1; raises `ValueError` for another shape.
     """
     out: Tensor = conditioner(kept)
     expected = (changed.shape[0], times * changed.shape[1], *changed.shape[2:])

@@ -1,5 +1,5 @@
-"""Densities: a base and a bijection, bits per dimension, and the training loss with its penalty
-apart.
+"""Densities: a base with a bijection, bits per dimension, and the training loss with its
+penalty.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class StandardNormal(nn.Module):
         super().__init__()
         self.event_shape = tuple(event_shape)
         self.dims = math.prod(self.event_shape)
-        # Says which dtype and device samples are of.
+        # Holds the dtype and device of samples.
         self.register_buffer("anchor", torch.zeros(()), persistent=False)
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """The log-density of each row."""
+        """The log-density of each row, `(N,)`."""
         check_event(z, self.event_shape, "the base density")
         return -0.5 * (self.dims * LOG_2_PI + over_event(z.square()))
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n events."""
+        """Draws n events, `(n, *event_shape)`."""
         return torch.randn(
             n,
             *self.event_shape,
@@ -51,8 +51,8 @@ class StandardNormal(nn.Module):
 
 
 class Flow(nn.Module):
-    r"""The density of data that a bijection takes to a base:
-    $\log p(x) = \log p_Z(f(x)) + \mathrm{ladj}(x)$.
+    r"""The density of data that a bijection maps to a base: $\log p(x) = \log p_Z(f(x)) +
+    \mathrm{ladj}(x)$.
 
     Shapes: x `(N, *event)`, log-density `(N,)`.  Units: nats, per unit volume of x.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.1.
@@ -72,33 +72,32 @@ class Flow(nn.Module):
         return self.bijection.inverse(z)
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The log-density of each row."""
+        """The log-density of each row, `(N,)`."""
         z, ladj = self.bijection(x)
         log_density: Tensor = self.base.log_prob(z) + ladj
         return log_density
 
     def rsample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n events $f^{-1}(z)$ with $z$ from the base, differentiable by the parameters."""
+        """Draws n events $f^{-1}(z)$ with $z$ from the base, differentiable in the parameters."""
         return self.bijection.generate(self.base.sample(n, generator))
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n events, without gradients."""
+        """Draws n events, without gradients."""
         return self.rsample(n, generator)
 
     def bits_per_dim(self, x: Tensor, level: float = 1.0) -> Tensor:
-        """The bits per dimension of each row (see `bits_per_dim`)."""
+        """The bits per dimension of each row, `(N,)` (see `bits_per_dim`)."""
         return bits_per_dim(self.log_prob(x), x[0].numel(), level)
 
 
 def bits_per_dim(log_prob: Tensor, dims: int, level: float = 1.0) -> Tensor:
-    r"""$-(\log p(x) + D \log w) / (D \log 2)$, the bits that a code spends on each of $D$ entries
+    r"""$-(\log p(x) + D \log w) / (D \log 2)$: the code length in bits per entry, for $D$ entries
     quantized in steps of $w$.
 
     ``level``: $w$, the distance of two levels in the units of x: 1 for pixels in [0, 256), 1/256
-    for pixels divided by 256.
-    Uniform data on [0, 256) give 8. An upper bound in expectation if x was dequantized (see
-    `Dequantize`).
+    for pixels divided by 256. Uniform data on [0, 256) have 8. An upper bound in expectation if x
+    was dequantized (see `Dequantize`).
     """
     return -(log_prob / dims + math.log(level)) / math.log(2)
 
@@ -107,17 +106,17 @@ class LogDensity(Protocol):
     """A module with a log-density, or a bound of one."""
 
     def modules(self) -> Iterator[nn.Module]:
-        """All parts."""
+        """All submodules."""
         ...
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The log-density of each row."""
+        """The log-density of each row, `(N,)`."""
         ...
 
 
 class Loss(NamedTuple):
-    """What is minimized, in nats: `nll`, the mean negative log-density, and `penalty`, which is no
-    part of any likelihood.
+    """The training loss in nats: `nll`, the mean negative log-density, and `penalty`, which is not
+    part of the likelihood.
     """
 
     nll: Tensor
@@ -125,7 +124,7 @@ class Loss(NamedTuple):
 
     @property
     def total(self) -> Tensor:
-        """What is minimized."""
+        """The objective, `nll + penalty`."""
         return self.nll + self.penalty
 
 

@@ -1,5 +1,5 @@
-"""Dequantization: levels to reals by uniform noise, so that a density can be fitted to counts and
-pixels.
+"""Dequantization: uniform noise turns levels into reals, so that a density can be fitted to counts
+and pixels.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Dequantize(nn.Module):
     def forward(
         self, k: Tensor, noise: Tensor | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Levels to reals, `(x, ladj)`, with the noise given or drawn."""
+        """Levels to reals, `(x, ladj)`; noise is drawn if it is not given."""
         levels = k if k.is_floating_point() else k.to(torch.get_default_dtype())
         check_levels(levels, self.bins)
         if noise is None:
@@ -50,12 +50,12 @@ class Dequantize(nn.Module):
         return x.floor().clamp(0, self.bins - 1), no_ladj(x)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"bins={self.bins}"
 
 
 def check_levels(levels: Tensor, bins: int) -> None:
-    """Raise `ValueError` unless every entry is one of 0, ..., bins - 1."""
+    """Raises `ValueError` unless every entry is one of 0, ..., bins - 1."""
     if levels.numel() == 0:
         return
     least, most = (float(end) for end in levels.aminmax())

@@ -27,7 +27,7 @@ class Affine(Bijection):
 
     def __init__(self, shift: Tensor | float, scale: Tensor | float) -> None:
         super().__init__()
-        # Numbers are of the default dtype, whatever that of the tensors is: a module has one dtype.
+        # Buffers have the default dtype for every dtype of the arguments: a module has one dtype.
         self.register_buffer("shift", torch.as_tensor(shift, dtype=torch.get_default_dtype()))
         self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.get_default_dtype()))
         if not bool((self.scale.isfinite() & (self.scale != 0)).all()):
@@ -100,7 +100,7 @@ class Logit(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(h, ladj)`."""
         check_between(x, *self.domain)
-        # Each logarithm is taken of the distance to the nearer end, which 1 - p would lose to
+        # Each logarithm takes the distance to the nearer end, which 1 - p would lose to
         # cancellation.
         low, high = self.alpha + self.slope * x, self.alpha + self.slope * (self.bound - x)
         h = low.log() - high.log()
@@ -114,12 +114,12 @@ class Logit(Bijection):
         return over_event(math.log(self.slope) + softplus(h) + softplus(-h))
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"alpha={self.alpha}, bound={self.bound}"
 
 
 class Sigmoid(Inverse):
-    r"""The reals to a bounded set, $b\,(\sigma(h) - \alpha) / (1 - 2\alpha)$: the reversal of
+    r"""The reals to a bounded set, $b\,(\sigma(h) - \alpha) / (1 - 2\alpha)$: the inverse of
     `Logit`; by default to (0, 1).
     """
 
@@ -128,7 +128,7 @@ class Sigmoid(Inverse):
 
 
 def check_between(x: Tensor, low: float, high: float) -> None:
-    """Raise `ValueError` if a number lies outside the open interval; NaN passes, as it does through
+    """Raises `ValueError` if a number lies outside the open interval; NaN passes, as in
     arithmetic.
     """
     if torch.compiler.is_compiling() or x.numel() == 0:

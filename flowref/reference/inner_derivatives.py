@@ -1,4 +1,4 @@
-"""Derivatives within a call, in whatever mode the caller is."""
+"""Derivatives within a call, in every gradient mode of the caller."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 def differentiates(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that takes derivatives, as one that does so in inference mode as well.
+    """A decorator for functions that take derivatives, so that they work in inference mode too.
 
-    There nothing is recorded, whatever `torch.enable_grad` says: a derivative is an error, or where it is
-    taken for one of a constant, zero without a word. So inference mode is left for the call, and tensors
-    that were made in it are copied, since none of these can be recorded either.
+    Inference mode records nothing, also under `torch.enable_grad`: a derivative is an error, or
+    silently zero if the input counts as a constant. So the call leaves inference mode, and copies
+    tensors made in it, which cannot be recorded either.
     """
 
     @wraps(function)

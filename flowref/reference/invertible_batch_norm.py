@@ -21,7 +21,7 @@ from flowref.reference.bijection import Bijection
 
 
 class InverseNotAvailable(FlowrefError):
-    """An inverse that does not exist in the present mode."""
+    """The inverse does not exist in the present mode."""
 
 
 class InvertibleBatchNorm(Bijection):
@@ -81,7 +81,7 @@ class InvertibleBatchNorm(Bijection):
         self.register_buffer("running_var", torch.ones(num_features))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Data to latents, `(y, ladj)`; in train mode the averages move."""
+        """Data to latents, `(y, ladj)`; in train mode the averages are updated."""
         check_input(x, self.num_features)
         wide, mean, var = at_least_float32(x), self.running_mean, self.running_var
         if not self.training or x.numel() == 0:
@@ -129,7 +129,7 @@ class InvertibleBatchNorm(Bijection):
         return (x.shape[2:].numel() * logs.sum()).repeat(len(x))
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.weight is not None}, "

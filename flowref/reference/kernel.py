@@ -1,5 +1,5 @@
-"""Kernels: maps that may draw noise in either direction, with what each call contributes to a
-log-likelihood. Bijections, surjections, augmentations and Markov chains are the same thing here.
+"""Kernels: maps that may draw noise in either direction, and return the contribution of each call
+to a log-likelihood. Bijections, surjections, augmentations and Markov chains have this form.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Shape = tuple[int, ...]
 
 
 class Draw(NamedTuple):
-    """One tensor of noise, `(N, *shape)`: standard normal, uniform on [0, 1), or whole numbers from 0
-    to choices - 1, each as likely as the others.
+    """One tensor of noise, `(N, *shape)`: standard normal, uniform on [0, 1), or uniform integers
+    from 0 to choices - 1.
     """
 
     kind: Literal["normal", "uniform", "choice"]
@@ -30,18 +30,18 @@ class Draw(NamedTuple):
 
 
 class Kernel(nn.Module, ABC):
-    r"""A joint distribution of x and z, seen from both sides: $q(z \mid x)$ is what ``forward`` draws,
-    $p(x \mid z)$ what ``inverse`` draws.
+    r"""A joint distribution of x and z: ``forward`` draws from $q(z \mid x)$, ``inverse`` from $p(x
+    \mid z)$.
 
     ``forward(x) -> (z, V)`` with $V = \log p(x \mid z) - \log q(z \mid x)$, and
     ``inverse(z) -> (x, V')`` with $V' = -V$ of the pair: then
-    $\log p(x) = \log p_Z(z) + V$, exactly where forward draws nothing, and in the mean of the
-    exponential where it does. What is deterministic and one-to-one contributes its log-det.
-    ``noise``: one tensor for each `Draw` that the direction takes, so that what is random can be
-    enumerated; drawn from torch's generator where it is not given.
+    $\log p(x) = \log p_Z(z) + V$, exactly if forward draws nothing, and in the mean of the
+    exponential if it does. A deterministic one-to-one map contributes its log-det.
+    ``noise``: one tensor for each `Draw` of the direction, so that random results can be enumerated;
+    drawn from torch's generator if it is not given.
     Shapes: x `(N, *event)`, z `(N, *latent)`, V `(N,)`.  Units: nats.
-    Raises: `ValueError` for noise of other shapes, or where none is drawn, and for choices that are
-    none.
+    Raises: `ValueError` for noise of other shapes or in a direction without draws, and for choices out
+    of range.
     Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731); Wu et al. 2020,
     Stochastic Normalizing Flows (arXiv:2002.06707), for the second form of V.
     """
@@ -51,23 +51,23 @@ class Kernel(nn.Module, ABC):
 
     @property
     def bijective(self) -> bool:
-        """Whether it draws nothing in either direction."""
+        """Whether neither direction draws noise."""
         return not (self.stochastic_forward or self.stochastic_inverse)
 
     def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
-        """The noise that ``forward`` takes for a batch."""
+        """The noise that ``forward`` draws for a batch."""
         return ()
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """The noise that ``inverse`` takes for a batch."""
+        """The noise that ``inverse`` draws for a batch."""
         return ()
 
     def latent_shape(self, event_shape: Shape) -> Shape:
-        """The shape of a z for events of a shape."""
+        """The shape of z for events of a shape."""
         return event_shape
 
     def event_shape(self, latent_shape: Shape) -> Shape:
-        """The shape of an event for a z of a shape."""
+        """The shape of an event for z of a shape."""
         return latent_shape
 
     @abstractmethod
@@ -80,10 +80,10 @@ class Kernel(nn.Module, ABC):
 
 
 class Reversed(Kernel):
-    r"""A kernel the other way round: its contributions are those of the other direction, as they are.
+    """A kernel with its directions exchanged; the contributions are those of the other direction.
 
-    The reversal of a surjection that forgets, which draws in its inverse, is one that adds: of
-    `Slice` augmentation, of `Rounding` dequantization, of `Abs` the choice of a sign.
+    The reversal of a surjection that drops information is one that adds noise: of `Slice`
+    augmentation, of `Rounding` dequantization, of `Abs` the choice of a sign.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -93,11 +93,11 @@ class Reversed(Kernel):
         self.stochastic_inverse = kernel.stochastic_forward
 
     def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
-        """Those of the kernel's inverse."""
+        """The draws of the kernel's inverse."""
         return self.kernel.inverse_draws(x)
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """Those of the kernel's forward."""
+        """The draws of the kernel's forward."""
         return self.kernel.forward_draws(z)
 
     def latent_shape(self, event_shape: Shape) -> Shape:
@@ -109,11 +109,11 @@ class Reversed(Kernel):
         return self.kernel.latent_shape(latent_shape)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """What `inverse` of the kernel does."""
+        """`inverse` of the kernel."""
         return self.kernel.inverse(x, noise)
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """What `forward` of the kernel does."""
+        """`forward` of the kernel."""
         x, contribution = self.kernel(z, noise)
         return x, contribution
 
@@ -121,7 +121,7 @@ class Reversed(Kernel):
 class KernelChain(Kernel):
     """Bijections and kernels from left to right; contributions add up.
 
-    Noise is that of the parts, one after the other, and is given for all of them or for none.
+    Noise: the tensors of all parts, in the order of the calls, or none.
     """
 
     def __init__(self, *layers: Bijection | Kernel) -> None:
@@ -134,14 +134,14 @@ class KernelChain(Kernel):
         return iter(self.layers)  # type: ignore[arg-type]  # what was given
 
     def latent_shape(self, event_shape: Shape) -> Shape:
-        """The shape that the last part gives."""
+        """The shape of the last part's outputs."""
         for layer in self.layers:
             if isinstance(layer, Kernel):
                 event_shape = layer.latent_shape(event_shape)
         return event_shape
 
     def event_shape(self, latent_shape: Shape) -> Shape:
-        """The shape that the first part takes."""
+        """The shape of the first part's inputs."""
         for layer in reversed(self.layers):
             if isinstance(layer, Kernel):
                 latent_shape = layer.event_shape(latent_shape)
@@ -149,7 +149,7 @@ class KernelChain(Kernel):
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, V)`."""
-        total, left = x.new_zeros(len(x)), _Left(noise)
+        total, left = x.new_zeros(len(x)), _NoiseShares(noise)
         for layer in self.layers:
             if isinstance(layer, Kernel):
                 x, contribution = layer(x, left.share(layer.forward_draws(x)))
@@ -161,7 +161,7 @@ class KernelChain(Kernel):
 
     def inverse(self, z: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, V')`; the noise of the last part comes first."""
-        total, left = z.new_zeros(len(z)), _Left(noise)
+        total, left = z.new_zeros(len(z)), _NoiseShares(noise)
         for layer in reversed(self.layers):
             assert isinstance(layer, Bijection | Kernel)
             if isinstance(layer, Kernel):
@@ -173,14 +173,14 @@ class KernelChain(Kernel):
         return z, total
 
 
-class _Left:
-    """Noise that was given for a chain, of which its parts take their shares."""
+class _NoiseShares:
+    """The noise given for a chain, split among its parts."""
 
     def __init__(self, noise: Noise) -> None:
         self.noise, self.taken = noise, 0
 
     def share(self, draws: Sequence[Draw]) -> Noise:
-        """As many tensors as a part draws, or fewer, which the part refuses."""
+        """As many tensors as a part draws, or fewer, which the part rejects."""
         start, self.taken = self.taken, self.taken + len(draws)
         if self.noise and self.taken > len(self.noise):
             raise ValueError(
@@ -190,7 +190,7 @@ class _Left:
         return self.noise[start : self.taken]
 
     def check(self) -> None:
-        """`ValueError` for more than the parts draw."""
+        """Raises `ValueError` if there are more tensors than the parts draw."""
         if len(self.noise) > self.taken:
             raise ValueError(
                 f"got {len(self.noise)} tensors of noise for a chain; expected {self.taken}, one for "
@@ -199,10 +199,10 @@ class _Left:
 
 
 class KernelFlow(nn.Module):
-    r"""The density of data that a kernel takes to a base, or an estimate of it:
-    $\log p_Z(z) + V$ with one drawn z, of which the exponential is right on average.
+    r"""The density of data that a kernel maps to a base, or an estimate of it: $\log p_Z(z) + V$
+    with one drawn z, whose exponential is unbiased.
 
-    So `log_prob` is exact where forward draws nothing, and else a lower bound on average (Jensen);
+    So `log_prob` is exact if forward draws nothing, and else a lower bound on average (Jensen);
     `importance_bound` takes the mean of several before the logarithm and approaches $\log p(x)$ from
     below.
     Shapes: x `(N, *event)`, log-density `(N,)`.  Units: nats.
@@ -221,13 +221,15 @@ class KernelFlow(nn.Module):
         return self.kernel.stochastic_forward
 
     def log_prob(self, x: Tensor, noise: Noise = ()) -> Tensor:
-        """The log-density of each row, or one draw of its bound."""
+        """The log-density of each row, `(N,)`, or one draw of its bound."""
         z, contribution = self.kernel(x, noise)
         log_density: Tensor = self.base.log_prob(z) + contribution
         return log_density
 
     def importance_bound(self, x: Tensor, draws: int) -> Tensor:
-        r"""$\log \frac1K \sum_k p_Z(z_k)\,e^{V_k}$ with K independent draws of z for each row."""
+        r"""$\log \frac1K \sum_k p_Z(z_k)\,e^{V_k}$ with K independent draws of z for each row,
+        `(N,)`.
+        """
         if draws < 1:
             raise ValueError(f"got draws={draws}; expected one at least")
         values = self.log_prob(x.repeat(draws, *[1] * (x.dim() - 1))).view(draws, len(x))
@@ -235,12 +237,14 @@ class KernelFlow(nn.Module):
 
     @torch.no_grad()
     def sample(self, n: int) -> Tensor:
-        """n events."""
+        """Draws n events, `(n, *event)`."""
         return self.kernel.inverse(self.base.sample(n))[0]
 
 
 def given_or_drawn_noise(noise: Noise, draws: Sequence[Draw], like: Tensor) -> list[Tensor]:
-    """The noise that was given, or drawn for a batch; `ValueError` where it does not fit."""
+    """Returns the given noise, or draws it for a batch; raises `ValueError` if its shapes or
+    choices do not fit.
+    """
     if not noise:
         return [kernel_noise(draw, like) for draw in draws]
     got, expected = (
@@ -260,7 +264,9 @@ def given_or_drawn_noise(noise: Noise, draws: Sequence[Draw], like: Tensor) -> l
 
 
 def kernel_noise(draw: Draw, like: Tensor) -> Tensor:
-    """Noise for a batch, from torch's generator, of its dtype where it is no choice."""
+    """Draws noise `(N, *draw.shape)` from torch's generator, in the dtype of the batch unless it
+    is a choice.
+    """
     shape = (len(like), *draw.shape)
     if draw.kind == "choice":
         return torch.randint(draw.choices, shape, device=like.device)

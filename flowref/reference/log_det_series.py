@@ -1,5 +1,5 @@
-r"""The log-determinant of $I + J$ for the Jacobian J of a contraction: exact, by a power series, or by
-a series that stops at random and is right on average.
+"""The log-determinant of $I + J$ for the Jacobian J of a contraction: exact, by a power series, or
+by a randomly truncated series without bias.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ Noise = tuple[Tensor, ...]
 class LogDet(ABC):
     r"""$\log|\det(I + J_g(x))|$ of each row, for a map g with $\|J_g\| < 1$.
 
-    ``noise``: the random numbers of an estimate, where they are given; else they are drawn from
-    torch's generator.
-    Shapes: x `(N, *event)`, result `(N,)`.  Units: nats.
+    ``noise``: the random numbers of an estimate; drawn from torch's generator if not given. Shapes:
+    x `(N, *event)`, result `(N,)`. Units: nats.
     """
 
     exact: bool = False
@@ -31,22 +30,22 @@ class LogDet(ABC):
 
     @abstractmethod
     def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """g(x) and the log-determinants, from one call of g."""
+        """Returns g(x) and the log-determinants `(N,)`, from one call of g."""
 
     def __call__(self, g: Map, x: Tensor, noise: Noise = ()) -> Tensor:
-        """The log-determinants."""
+        """The log-determinants, `(N,)`."""
         return self.beside_value(g, x, noise)[1]
 
 
 @dataclass(frozen=True)
 class Exact(LogDet):
-    """By the Jacobian itself: D backward passes and a factorization, for events of few entries."""
+    """From the full Jacobian: D backward passes and a factorization, for small events."""
 
     exact = unbiased = True
 
     @differentiates
     def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """g(x) and the log-determinants."""
+        """g(x) and the log-determinants `(N,)`."""
         check_noise(noise, 0)
         units = unit_vectors(x)
         value, times_jacobian = pullback(g, x)
@@ -57,10 +56,10 @@ class Exact(LogDet):
 
 @dataclass(frozen=True)
 class PowerSeries(LogDet):
-    r"""$\sum_{k=1}^{n} \frac{(-1)^{k+1}}{k}\,\mathrm{tr}(J^k)$, which lacks at most
+    r"""$\sum_{k=1}^{n} \frac{(-1)^{k+1}}{k}\,\mathrm{tr}(J^k)$, whose truncation error is at most
     $-D\,(\log(1 - c) + \sum_{k \le n} c^k / k)$.
 
-    Traces are exact where ``probes`` is 0, from D unit vectors; else means of $v^T J^k v$ over so
+    Traces are exact if ``probes`` is 0, from D unit vectors; else means of $v^T J^k v$ over so
     many vectors of independent signs v, the same for all k. noise: (v,), `(probes, N, *event)`.
     ``neumann``: see `weighted_traces`.
     Source: Behrmann et al. 2019, Invertible Residual Networks (arXiv:1811.00995).
@@ -78,25 +77,25 @@ class PowerSeries(LogDet):
             )
 
     def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """g(x) and the log-determinants, truncated."""
+        """g(x) and the truncated log-determinants `(N,)`."""
         check_noise(noise, 1 if self.probes else 0)
         factors = [(-1) ** (k + 1) / k for k in range(1, self.terms + 1)]
         return weighted_traces(g, x, factors, self.probes, noise, self.neumann)
 
     def lacks(self, dims: int, lipschitz: float) -> float:
-        """The most by which the sum differs from the log-determinant."""
+        """A bound of the truncation error, for events of ``dims`` entries."""
         head = sum(lipschitz**k / k for k in range(1, self.terms + 1))
         return dims * (-math.log1p(-lipschitz) - head)
 
 
 @dataclass(frozen=True)
 class Roulette(LogDet):
-    r"""The series cut off after a random number of terms, each divided by the probability of getting
-    so far: unbiased.
+    r"""The series with a random number of terms, each divided by the probability that it is
+    included: unbiased.
 
-    The first ``sure`` terms are always there; of the others there are N, geometric with
-    $P(N \ge j) = (1 - p)^{j}$. Its variance is finite where $c^2 < 1 - p$.
-    noise: (N, v) with N a whole number, one for the batch; v as in `PowerSeries`, or () where probes
+    The first ``sure`` terms are always included, and N further ones, geometric with
+    $P(N \ge j) = (1 - p)^{j}$. Its variance is finite if $c^2 < 1 - p$.
+    noise: (N, v) with N an integer, one for the batch; v as in `PowerSeries`, or () if probes
     is 0.  ``neumann``: see `weighted_traces`.
     Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.1.
     """
@@ -116,7 +115,7 @@ class Roulette(LogDet):
             )
 
     def beside_value(self, g: Map, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
-        """g(x) and the estimated log-determinants."""
+        """g(x) and the estimated log-determinants `(N,)`."""
         check_noise(noise, 2 if self.probes else 1)
         if noise and (noise[0].numel() != 1 or noise[0] != noise[0].round() or noise[0] < 0):
             raise ValueError(
@@ -139,12 +138,14 @@ def weighted_traces(
     noise: Noise = (),
     neumann: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    r"""g(x), and $\sum_k f_k\,\mathrm{tr}(J^k)$ of each row by products of row vectors with J.
+    r"""g(x), and $\sum_k f_k\,\mathrm{tr}(J^k)$ of each row, `(N,)`, by products of row vectors
+    with J.
 
     Gradients are those of $\sum_k f_k\,v^T J^k v$, through all products. With ``neumann`` they are
-    $v^T \bigl(\sum_k k f_k J^{k-1}\bigr)\,\partial J\,v$, through one product, and the same on average
-    over v since $\mathrm{tr}(J^i\,\partial J\,J^j) = \mathrm{tr}(J^{i+j}\,\partial J)$: with unit vectors
-    for v they are the same.
+    $v^T \bigl(\sum_k k f_k J^{k-1}\bigr)\,\partial J\,v$, through one product: the same in
+    expectation over v, since $\mathrm{tr}(J^i\,\partial J\,J^j) = \mathrm{tr}(J^{i+j}\,\partial
+    J)$, and the same exactly for unit vectors.
+
     Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.2.
     """
     if probes and noise and noise[0].shape != (probes, *x.shape):
@@ -173,11 +174,12 @@ def weighted_traces(
 
 
 def pullback(g: Map, x: Tensor) -> tuple[Tensor, Map]:
-    r"""g(x), and row vectors times its Jacobian there, $v \mapsto v^T J$ of each row: by backward passes
-    through one call of g, which are recorded where gradients are enabled.
+    r"""Returns g(x), and the function $v \mapsto v^T J$ for row vectors `(N, *event)`: by backward
+    passes through one call of g, recorded if gradients are enabled. Raises `ValueError` if g
+    changes the shape.
     """
-    # Whoever differentiates the result by x or by parameters needs a graph; a copy of x stands for
-    # it where it has none, so that a plain call under no_grad works as well.
+    # A copy of x has a graph even under no_grad; the graph of x itself is kept for callers that
+    # differentiate the result by x or by parameters.
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         point = x if x.requires_grad and kept else x.detach().requires_grad_()
@@ -204,7 +206,7 @@ def unit_vectors(x: Tensor) -> Tensor:
 
 
 def check_noise(noise: Noise, most: int) -> None:
-    """Raise `ValueError` unless noise is not given, or so many tensors."""
+    """Raises `ValueError` unless there are no tensors of noise, or ``most``."""
     if noise and len(noise) != most:
         raise ValueError(
             f"got {len(noise)} tensors of noise; expected {most or 'none'} for this log-determinant"

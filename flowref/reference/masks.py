@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def alternating_mask(features: int, parity: int = 0) -> Tensor:
-    """Every second entry, `(features,)`: kept where index + parity is even; for vectors."""
+    """Alternating entries, `(features,)`: kept where index + parity is even; for vectors."""
     _check(features, "features")
     return (torch.arange(features) + parity) % 2 == 0
 
@@ -25,8 +25,8 @@ def channel_mask(channels: int, parity: int = 0) -> Tensor:
 
 
 def checkerboard_mask(height: int, width: int, parity: int = 0) -> Tensor:
-    """One color of a checkerboard, `(height, width)`, the same in all channels: kept where i + j +
-    parity is even.
+    """One color of a checkerboard, `(height, width)`, for all channels: kept where i + j + parity
+    is even.
     """
     _check(height * width, "positions")
     return (torch.arange(height)[:, None] + torch.arange(width) + parity) % 2 == 0

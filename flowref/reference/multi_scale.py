@@ -1,5 +1,5 @@
-"""Multi-scale architecture: half of the channels leave after each level, and the rest go on to the
-next.
+"""Multi-scale architecture: after each level half of the channels become latents, and the rest
+pass to the next.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from flowref.reference.bijection import Bijection, check_event, no_ladj
 
 
 class Split(nn.Module):
-    """The channels in two halves: the first goes on, the second leaves."""
+    """The channels in two halves: the first passes to the next level, the second becomes
+    latents.
+    """
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """`(N, C, ...)` to two of `(N, C/2, ...)`: what goes on, and what leaves."""
+        """`(N, C, ...)` to two of `(N, C/2, ...)`; raises `ValueError` for odd C."""
         if x.shape[1] % 2:
             raise ValueError(f"got {x.shape[1]} channels; expected an even number, to be halved")
         first, second = x.chunk(2, 1)
         return first, second
 
     def inverse(self, going_on: Tensor, leaving: Tensor) -> Tensor:
-        """The two halves put together."""
+        """Concatenates two of `(N, C/2, ...)`."""
         return torch.cat((going_on, leaving), 1)
 
 
 class MultiScale(Bijection):
-    r"""Levels of maps with a `Split` after each but the last: $(h_{k+1}, z_k) = f_k(h_k)$,
-    $z_L = f_L(h_L)$.
+    r"""Levels of maps with a `Split` after each but the last: $(h_{k+1}, z_k) = f_k(h_k)$, $z_L =
+    f_L(h_L)$.
 
-    z is $(z_1, \dots, z_L)$, each flattened, the finest first; there are as many entries as in x.
-    ladj: the sum of those of the levels.  Inverse: from the last level back.
+    z is $(z_1, \dots, z_L)$, each flattened, the finest first; it has as many entries as x.
+    ladj: the sum over the levels.  Inverse: from the last level back.
 
-    ``shapes``: what leaves after each level, without the batch.
+    ``shapes``: the shape of each $z_k$, without the batch.
     Shapes: x `(N, C, H, W)`, z `(N, C H W)`, ladj `(N,)`.
     Raises: `ValueError` for shapes that are not those of the levels.
     Source: Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6.
@@ -82,7 +84,7 @@ class MultiScale(Bijection):
         return x, total
 
     def scales(self, z: Tensor) -> list[Tensor]:
-        """The latents of each level in their own shape, the finest first."""
+        """The latents of each level, `(N, *shape)`, the finest first."""
         return [
             z[:, part].unflatten(1, shape)
             for part, shape in zip(self.slices, self.shapes, strict=True)

@@ -1,5 +1,5 @@
-r"""OT-Flow: a continuous flow along the gradient of a potential whose Hessian has a trace in closed form,
-with the costs of the transport.
+"""OT-Flow: a continuous flow along the gradient of a potential whose Hessian trace has a closed
+form, with the transport costs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flowref.reference.solver import MOST, solve
 
 
 class Slopes(NamedTuple):
-    """Of a potential: its derivative in time `(N,)`, its gradient in space `(N, D)` and the trace of
+    """Derivatives of a potential: in time `(N,)`, its gradient in space `(N, D)` and the trace of
     its Hessian in space `(N,)`.
     """
 
@@ -47,7 +47,7 @@ class Potential(nn.Module):
         self.b = nn.Parameter(torch.zeros(size))
 
     def forward(self, t: Tensor, x: Tensor) -> Tensor:
-        """The potential of each row."""
+        """The potential of each row, `(N,)`."""
         s = self._joined(t, x)
         u = log_cosh(self.first(s))
         layers = (u + log_cosh(self.second(u))) @ self.w
@@ -58,7 +58,7 @@ class Potential(nn.Module):
         return self._backwards(t, x)[0]
 
     def slopes(self, t: Tensor, x: Tensor) -> Slopes:
-        r"""Gradient and Laplacian, without differentiating by machine.
+        r"""Gradient and Laplacian, in closed form instead of by autodiff.
 
         With $a_0 = K_0 s + b_0$, $a_1 = K_1 u_0 + b_1$ and $z_1 = w + K_1^T (\tanh(a_1) \odot w)$:
         $\nabla \Phi = K_0^T (\tanh(a_0) \odot z_1) + A^T A s + b$, and over columns of space, with
@@ -93,9 +93,9 @@ class Potential(nn.Module):
 
 
 class Costs(NamedTuple):
-    r"""What is added to the loss of a flow, `(N,)` each: $\int \tfrac12 \|v\|^2\,dt$, and how far the
-    potential is from solving the Hamilton-Jacobi-Bellman equation,
-    $\int |-\partial_t \Phi + \tfrac12 \|\nabla \Phi\|^2|\,dt$.
+    r"""Regularization terms of a loss, `(N,)` each: $\int \tfrac12 \|v\|^2\,dt$, and the residual
+    of the Hamilton-Jacobi-Bellman equation, $\int |-\partial_t \Phi + \tfrac12 \|\nabla
+    \Phi\|^2|\,dt$.
     """
 
     transport: Tensor
@@ -103,8 +103,8 @@ class Costs(NamedTuple):
 
 
 class OTFlow(CNF):
-    r"""A continuous flow with the field $v = -\nabla_x \Phi(x, t)$: free of rotation, and of divergence
-    $-\Delta_x \Phi$ at the price of an evaluation.
+    r"""A continuous flow with the field $v = -\nabla_x \Phi(x, t)$, which is rotation-free, and
+    whose divergence $-\Delta_x \Phi$ costs one evaluation.
 
     Shapes, tolerance and errors as `CNF`; the trace is always exact.
     Source: Onken et al. 2021, OT-Flow (arXiv:2006.00104).
@@ -120,19 +120,19 @@ class OTFlow(CNF):
         return -self.potential.gradient(t, x)[:, :-1]
 
     def velocity(self, t: Tensor, z: Tensor, signs: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The field and its divergence, in closed form."""
+        """The field `(N, D)` and its divergence `(N,)`, in closed form."""
         slopes = self.potential.slopes(t, z)
         return -slopes.space, -slopes.laplacian
 
     def hjb_residual(self, t: Tensor, x: Tensor) -> Tensor:
-        r"""$-\partial_t \Phi + \tfrac12 \|\nabla \Phi\|^2$ of each row: 0 along paths that are
-        optimal.
+        r"""$-\partial_t \Phi + \tfrac12 \|\nabla \Phi\|^2$ of each row, `(N,)`: 0 along optimal
+        paths.
         """
         gradient = self.potential.gradient(t, x)
         return 0.5 * gradient[:, :-1].square().sum(1) - gradient[:, -1]
 
     def costs(self, x: Tensor) -> Costs:
-        """The costs of the paths that start at x."""
+        """The costs of the paths that start at x `(N, D)`."""
 
         def rate(t: Tensor, state: Tensor) -> Tensor:
             gradient = self.potential.gradient(t, state[:, :-2])

@@ -1,4 +1,6 @@
-"""Permutations, whose log-dets are zero: of channels or features, and of positions into channels."""
+"""Permutations, whose log-dets are zero: of channels or features, and of positions into
+channels.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from flowref.reference.bijection import Bijection, no_ladj
 
 Order = Literal["pixel_unshuffle", "space_to_depth", "real_nvp"]
 ORDERS: tuple[Order, ...] = ("pixel_unshuffle", "space_to_depth", "real_nvp")
-# The corners of a window as they come out of pixel_unshuffle, 00 01 10 11, in the order of the
-# paper's code: diagonals first.
+# The order of window corners in the paper's code, diagonals first, as indices into
+# pixel_unshuffle's 00 01 10 11.
 DIAGONALS = (0, 3, 1, 2)
 
 
@@ -55,7 +57,7 @@ class Permute(Bijection):
 
 
 class Reverse(Permute):
-    """Axis 1 from back to front."""
+    """Axis 1 reversed."""
 
     def __init__(self, features: int) -> None:
         super().__init__(range(features - 1, -1, -1))
@@ -88,7 +90,7 @@ class Squeeze(Bijection):
             raise ValueError(
                 f"got a batch of shape {tuple(x.shape)}; expected (N, C, H, W) with even H and W"
             )
-        # Written out: torch's pixel_unshuffle returns a batch of no images as it came.
+        # Written out: torch's pixel_unshuffle does not reshape an empty batch.
         batch, channels, height, width = x.shape
         windows = x.reshape(batch, channels, height // 2, 2, width // 2, 2)
         corners = windows.permute(0, 1, 3, 5, 2, 4).flatten(2, 3)
@@ -113,5 +115,5 @@ class Squeeze(Bijection):
         return windows.reshape(batch, channels, 2 * height, 2 * width), no_ladj(z)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return self.order

@@ -1,5 +1,5 @@
-r"""Likelihoods of diffusion and flow matching: the differential equation whose solutions have the marginals of
-noised data, the losses that its field is trained by, and normal data, of which everything is known.
+"""Likelihoods of diffusion and flow matching: the ODE with the marginals of noised data, the
+losses that train its field, and normal data, for which everything has a closed form.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from flowref.reference.solver import MOST
 
 
 class ProbabilityFlow(CNF):
-    r"""$\dot x = \alpha'(t)\,\hat x_0 + \sigma'(t)\,\hat\epsilon = f x - \tfrac12 g^2 s(x, t)$ from the schedule's
-    start, where data are, to its end: noise. $\hat x_0$, $\hat\epsilon$ and the score s are what ``model``
-    predicts, converted into each other.
+    r"""$\dot x = \alpha'(t)\,\hat x_0 + \sigma'(t)\,\hat\epsilon = f x - \tfrac12 g^2 s(x, t)$ from
+    data at the schedule's start to noise at its end. $\hat x_0$, $\hat\epsilon$ and the score s
+    are the predictions of ``model``, converted into each other.
 
-    ladj: $\int \mathrm{tr}\,\partial \dot x / \partial x\;dt$, exact or by Hutchinson's estimate in train mode, with
-    signs that are drawn once for a whole solve; tolerance and errors as `CNF`.
-    ``model``: maps a time without axes and x `(N, D)` to the prediction `(N, D)`.
+    ladj: $\int \mathrm{tr}\,\partial \dot x / \partial x\;dt$, exact or by Hutchinson's estimate in train
+    mode, with signs drawn once for a whole solve; tolerance and errors as `CNF`.
+    ``model``: maps a scalar time and x `(N, D)` to the prediction `(N, D)`.
     Shapes: x and z `(N, D)`, ladj `(N,)`.  Units: nats.
     Source: Song et al. 2021 (arXiv:2011.13456), section 4.3 and appendix D; Lipman et al. 2023
     (arXiv:2210.02747), appendix C, on the likelihood.
@@ -37,12 +37,14 @@ class ProbabilityFlow(CNF):
         tolerance: float = 1e-8,
         most: int = MOST,
     ) -> None:
-        shares(schedule, prediction, torch.ones(()))  # raises for a prediction that is none
+        shares(schedule, prediction, torch.ones(()))  # raises for an unknown prediction
         super().__init__(self._field, schedule.end - schedule.start, trace, tolerance, most)
         self.model, self.schedule, self.prediction = model, schedule, prediction
 
     def predicted(self, t: Tensor, x: Tensor, prediction: Prediction) -> Tensor:
-        """What the model predicts at a time of the schedule, as any of the five numbers."""
+        """The model's prediction `(N, D)` at a time of the schedule, converted to any of the five
+        quantities.
+        """
         value = self.model(t, x)
         return converted(value, x, t, self.schedule, self.prediction, prediction)
 
@@ -51,9 +53,10 @@ class ProbabilityFlow(CNF):
 
 
 def noise_flow(flow: ProbabilityFlow, features: int) -> Flow:
-    r"""The density of data under a probability flow: $\log p(x) = \log N(x_1; 0, \sigma(1)^2) + \mathrm{ladj}(x)$.
+    r"""The density of data under a probability flow: $\log p(x) = \log N(x_1; 0, \sigma(1)^2) +
+    \mathrm{ladj}(x)$.
 
-    The deviation of the noise is a last map, $z = x_1 / \sigma(1)$, whose log-det counts.
+    A last map divides by the deviation of the noise, $z = x_1 / \sigma(1)$, and its log-det counts.
     """
     deviation = float(flow.schedule.at(torch.tensor(flow.schedule.end, dtype=torch.float64)).sigma)
     return Flow(StandardNormal((features,)), Chain(flow, Affine(0.0, 1 / deviation)))
@@ -62,10 +65,10 @@ def noise_flow(flow: ProbabilityFlow, features: int) -> Flow:
 def matching_loss(
     model: Field, schedule: Schedule, prediction: Prediction, x: Tensor, t: Tensor, noise: Tensor
 ) -> Tensor:
-    r"""The mean over rows of $\|\mathrm{model}(t, x_t) - (p\,x_0 + q\,\epsilon)\|^2$, whose minimum is the
-    expectation of the prediction at $x_t$.
+    r"""The mean over rows of $\|\mathrm{model}(t, x_t) - (p\,x_0 + q\,\epsilon)\|^2$, minimized by
+    the expectation of the prediction at $x_t$.
 
-    Shapes: x and noise `(N, D)`; t `(N, 1)`, one time for each row, as the model takes them.
+    Shapes: x and noise `(N, D)`; t `(N, 1)`, one time for each row.
     """
     p, q = shares(schedule, prediction, t)
     off = model(t, schedule.noised(x, t, noise)) - (p * x + q * noise)
@@ -128,7 +131,7 @@ class NormalPath(nn.Module):
         return alpha * self.mean, alpha.square() * self.covariance + sigma.square() * unit
 
     def forward(self, t: Tensor, x: Tensor) -> Tensor:
-        """The prediction of each row."""
+        """The prediction of each row, `(N, D)`."""
         check_event(x, tuple(self.mean.shape), "normal data")
         mean, covariance = self.marginal(t)
         scaled: Tensor = torch.linalg.solve(covariance, (x - mean).mT).mT

@@ -1,5 +1,5 @@
-r"""Real and discrete flows (RAD): the line is cut into regions, each of which is mapped onto all of it,
-and a gate says how likely each region is for a latent.
+"""Real and discrete flows (RAD): the line is divided into regions, each mapped onto all of it, and
+a gate gives the probability of each region for a latent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RAD(Kernel):
         self.register_buffer("boundaries", ends)
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """What picks the region."""
+        """The uniform number that selects the region."""
         return (Draw("uniform", ()),)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -51,7 +51,7 @@ class RAD(Kernel):
         first = x[:, 0]
         region = (first[:, None] >= self.boundaries).sum(1)
         above, below = self._distances(first, region)
-        # An outer region has no end on one side: that logarithm, and its slope, are left out.
+        # An outer region is unbounded on one side: that logarithm, and its slope, are 0.
         lower, upper = (region > 0), (region < self.regions - 1)
         latent = torch.where(lower, above.log(), 0.0) - torch.where(upper, below.log(), 0.0)
         slope = torch.where(lower, 1 / above, 0.0) + torch.where(upper, 1 / below, 0.0)
@@ -72,7 +72,7 @@ class RAD(Kernel):
         inner = torch.where(
             first < 0, low + width * first.sigmoid(), high - width * (-first).sigmoid()
         )
-        # Where it is not taken, an exponential must not overflow: its gradient would be NaN.
+        # An exponential that is not selected must not overflow: its gradient would be NaN.
         up, down = torch.where(upper, 0.0, first), torch.where(lower, 0.0, first)
         outer = torch.where(lower, low + up.exp(), high - torch.exp(-down))
         x = torch.where(lower & upper, inner, outer)
@@ -92,7 +92,7 @@ class RAD(Kernel):
         return numbers.log_softmax(1)
 
     def _ends(self, region: Tensor) -> tuple[Tensor, Tensor]:
-        """The ends of regions; of an outer one the end that it has, twice."""
+        """The ends of regions; for an outer one its only end, twice."""
         last = self.regions - 2
         return (
             self.boundaries[(region - 1).clamp(min=0)],
@@ -100,7 +100,7 @@ class RAD(Kernel):
         )
 
     def _distances(self, first: Tensor, region: Tensor) -> tuple[Tensor, Tensor]:
-        """How far numbers are above and below the ends of their regions; 1 where there is no end."""
+        """Distances from the lower and the upper end of the region; 1 on an unbounded side."""
         low, high = self._ends(region)
         tiny = torch.finfo(first.dtype).tiny
         above = torch.where(region > 0, (first - low).clamp(min=tiny), 1.0)

@@ -1,4 +1,4 @@
-r"""Residual flows: $z = x + g(x)$ with a contraction g, whose log-determinant is a series and whose
+"""Residual flows: $z = x + g(x)$ with a contraction g, whose log-determinant is a series and whose
 inverse is a fixed point.
 """
 
@@ -14,22 +14,22 @@ from torch.nn.functional import linear, silu, softplus
 from flowref.reference.bijection import Bijection
 from flowref.reference.log_det_series import Exact, LogDet
 
-# How many times the steps that a contraction needs are made before a fixed point is given up.
+# A fixed-point iteration fails after so many times the steps that a contraction needs.
 PATIENCE = 3
 # Steps of the power iterations in each pass in train mode.
 TRAINING = 5
 
 
 class NotConverged(RuntimeError):
-    """An iteration did not reach its tolerance; what it had is no result."""
+    """An iteration did not reach its tolerance; it has no result."""
 
 
 class SpectralLinear(nn.Linear):
     r"""A linear layer with weights $W \min(1, c / \sigma)$, where $\sigma$ is the largest singular
     value of W: its Lipschitz constant is at most c.
 
-    $\sigma = u^T W v$ by power iteration, whose u and v are part of the state; `settle` takes it on,
-    and has to be called where weights change (`Residual` does so in every pass in train mode).
+    $\sigma = u^T W v$ by power iteration, whose u and v are part of the state; `settle` continues it, and
+    has to be called when weights change (`Residual` does so in every pass in train mode).
     Source: Miyato et al. 2018, Spectral Normalization (arXiv:1802.05957), section 2.1; Behrmann et
     al. 2019, Invertible Residual Networks (arXiv:1811.00995), for the factor.
     """
@@ -48,7 +48,7 @@ class SpectralLinear(nn.Linear):
 
     @torch.no_grad()
     def settle(self, steps: int = 200) -> None:
-        """Take the power iteration so many steps on."""
+        """Runs ``steps`` more steps of the power iteration."""
         u, v = self.u, self.v
         for _ in range(steps):
             v = nn.functional.normalize(self.weight.mT @ u, dim=0)
@@ -58,13 +58,13 @@ class SpectralLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Wx + b with the bounded W."""
-        # Copies: the buffers change in the next pass, before this one may be walked back.
+        # Copies: the next pass changes the buffers, possibly before the backward pass of this one.
         sigma = torch.dot(self.u.clone(), self.weight @ self.v.clone())
         return linear(x, self.weight * (self.coefficient / sigma).clamp(max=1.0), self.bias)
 
 
 class LipSwish(nn.Module):
-    r"""$x\,\sigma(\beta x) / 1.1$ with a learned $\beta > 0$: smooth, and of a slope of 1 at most.
+    r"""$x\,\sigma(\beta x) / 1.1$ with a learned $\beta > 0$: smooth, with a slope of at most 1.
 
     Source: Chen et al. 2019, Residual Flows (arXiv:1906.02735), section 3.3.
     """
@@ -75,7 +75,7 @@ class LipSwish(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The activation."""
-        # So that it is no division by zero: with less the function is the same within rounding.
+        # Avoids a division by zero: for smaller beta the function is the same within rounding.
         beta = softplus(self.raw).clamp(min=1e-9)
         return silu(x * beta) / (1.1 * beta)
 
@@ -99,7 +99,7 @@ class Contraction(nn.Sequential):
         super().__init__(*layers[:-1])
 
     def settle(self, steps: int = 200) -> None:
-        """Take the power iterations of all layers so many steps on."""
+        """Runs ``steps`` more steps of the power iterations of all layers."""
         for layer in self:
             if isinstance(layer, SpectralLinear):
                 layer.settle(steps)
@@ -112,8 +112,8 @@ class Residual(Bijection):
     estimated (see `log_det_series`).  Inverse: the fixed point of $x \mapsto z - g(x)$, each row to
     within the tolerance: $\|x_k - x\| \le \frac{c}{1 - c}\,\|x_k - x_{k-1}\|$.
     Shapes: x and z `(N, *event)`, ladj `(N,)`.  Units: nats.
-    Raises: `ValueError` for c outside (0, 1), `NotConverged` from `inverse` where the steps that a
-    contraction needs do not reach the tolerance, three times over.
+    Raises: `ValueError` for c outside (0, 1), `NotConverged` from `inverse` if three times the steps that
+    a contraction needs do not reach the tolerance.
     Source: Behrmann et al. 2019, Invertible Residual Networks (arXiv:1811.00995); Chen et
     al. 2019, Residual Flows (arXiv:1906.02735).
     """
@@ -136,9 +136,7 @@ class Residual(Bijection):
         self.log_det: LogDet = Exact() if log_det is None else log_det
 
     def forward(self, x: Tensor, noise: tuple[Tensor, ...] = ()) -> tuple[Tensor, Tensor]:
-        """Data to latents, `(z, ladj)`; ``noise``: that of an estimated log-det, drawn where it is not
-        given.
-        """
+        """Data to latents, `(z, ladj)`; ``noise``: for an estimated log-det, drawn if not given."""
         if self.training:
             self.settle(TRAINING)
         value, log_det = self.log_det.beside_value(self.g, x, noise)
@@ -150,12 +148,12 @@ class Residual(Bijection):
         return x, -self.log_det(self.g, x, noise)
 
     def generate(self, z: Tensor) -> Tensor:
-        """Latents to data alone, without a series."""
+        """Latents to data, without the log-det."""
         return self.solve(z)
 
     def solve(self, z: Tensor) -> Tensor:
-        """The fixed point. A row that has arrived is left alone, so that rows do not depend on each
-        other.
+        """The fixed point `(N, *event)`. Converged rows are not updated, so that rows do not
+        depend on each other.
         """
         x = z
         going = torch.ones(len(z), dtype=torch.bool, device=z.device)
@@ -172,7 +170,7 @@ class Residual(Bijection):
             x, going = after, going & ~(change <= enough)
             if not bool(going.any()):
                 return x
-        # NaN in, NaN out: no number of steps would change that.
+        # NaN in, NaN out: more steps would not change that.
         if bool((going & z.isfinite().flatten(1).all(1)).any()):
             raise NotConverged(
                 f"the fixed point of a block with the Lipschitz constant {self.lipschitz:g} was not "
@@ -182,17 +180,21 @@ class Residual(Bijection):
         return x
 
     def steps(self, dtype: torch.dtype) -> int:
-        """How many steps are made at most: those after which $c^k$ is below the tolerance, and more."""
+        """The maximal number of steps: a multiple of the number after which $c^k$ is below the
+        tolerance.
+        """
         least = max(self.tolerance * (1 - self.lipschitz), torch.finfo(dtype).eps)
         needed = torch.tensor(least).log() / torch.tensor(self.lipschitz).log()
         return PATIENCE * (2 + int(needed))
 
     def settle(self, steps: int = 200) -> None:
-        """Let g meet weights that have changed, where it keeps anything that follows them."""
+        """Update the state of g that depends on its weights, such as power iterations, after they
+        change.
+        """
         settle = getattr(self.g, "settle", None)
         if settle is not None:
             settle(steps)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"lipschitz={self.lipschitz}, tolerance={self.tolerance}"

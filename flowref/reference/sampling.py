@@ -24,7 +24,8 @@ class ElementwiseCDF(Bijection):
 
     If the entries of x are independent draws from the base, those of u are independent and uniform
     on (0, 1).
-    ladj: $\sum_i \log p(x_i)$.  Inverse: $x_i = F^{-1}(u_i)$, which makes draws of uniform numbers.
+    ladj: $\sum_i \log p(x_i)$.  Inverse: $x_i = F^{-1}(u_i)$, which samples the base from uniform
+    numbers.
     ``base``: a distribution of torch with `cdf` and `icdf`, of one event or of a batch that
     broadcasts to an event. $F$ must be strictly increasing where the density is positive: with
     atoms, u is not uniform.
@@ -52,7 +53,9 @@ class ElementwiseCDF(Bijection):
     def domain(self) -> tuple[float, float]:
         """The open interval that is mapped onto (0, 1)."""
         support = self.base.support
-        return _end(support, "lower_bound", -math.inf), _end(support, "upper_bound", math.inf)
+        return _support_bound(support, "lower_bound", -math.inf), _support_bound(
+            support, "upper_bound", math.inf
+        )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(u, ladj)`."""
@@ -69,7 +72,9 @@ class ElementwiseCDF(Bijection):
         base = self.base
         if isinstance(base, Normal):
             x: Tensor = base.loc + base.scale * ndtri(z)
-        elif isinstance(base, Laplace):  # torch takes 1/2 from z first, and loses the lower tail
+        elif isinstance(
+            base, Laplace
+        ):  # torch subtracts 1/2 from z first, and loses the lower tail
             tail = (2 * torch.minimum(z, 1 - z)).log()
             x = base.loc + base.scale * torch.where(z < 0.5, tail, -tail)
         else:
@@ -136,28 +141,28 @@ class Exponential(nn.Module):
         self.register_buffer("rate", torch.as_tensor(rate, dtype=torch.get_default_dtype()))
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The log-density of each number."""
+        """The log-density of each number, `(N,)`."""
         check_between(x, 0.0, math.inf)
         return self.rate.log() - self.rate * x
 
     def cdf(self, x: Tensor) -> Tensor:
-        """$F(x)$, by expm1, which keeps small numbers."""
+        """$F(x)$, by expm1, which is accurate for small x."""
         return -torch.expm1(-self.rate * x)
 
     def icdf(self, u: Tensor) -> Tensor:
-        """The quantile of each u."""
+        """The quantile of each u, `(N,)`."""
         return exponential_quantile(u, self.rate)
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n numbers."""
+        """Draws n numbers, `(n,)`."""
         u = torch.rand(n, generator=generator, dtype=self.rate.dtype, device=self.rate.device)
         # Zero has probability 2^-53 and no log-density.
         return inverse_transform_sample(self.icdf, u.clamp_min(torch.finfo(u.dtype).tiny))
 
 
 class Atoms(nn.Module):
-    r"""A distribution on finitely many values $v_1 < \dots < v_n$ with positive probabilities, by
-    its steps.
+    r"""A distribution on finitely many values $v_1 < \dots < v_n$ with positive probabilities, as a
+    step function.
 
     $F(x) = \sum_{v_k \le x} p_k$ and $F^{-1}(u) = \min\{v : F(v) \ge u\}$, so that
     $F^{-1}(u) \le x$ iff $u \le F(x)$, also at the atoms, where neither inverts the other.
@@ -181,12 +186,12 @@ class Atoms(nn.Module):
         self.register_buffer("steps", cumulated / cumulated[-1])
 
     def cdf(self, x: Tensor) -> Tensor:
-        """The probability of all values up to x."""
+        """The cumulative probability of each x, in its shape."""
         reached = torch.searchsorted(self.values, x.contiguous(), right=True)
         return torch.cat([self.steps.new_zeros(1), self.steps])[reached]
 
     def icdf(self, u: Tensor) -> Tensor:
-        """The least value whose distribution function reaches u."""
+        """The smallest value whose cumulative probability reaches u."""
         return self.values[
             torch.searchsorted(self.steps, u.contiguous()).clamp_max(len(self.values) - 1)
         ]
@@ -198,10 +203,10 @@ def normal_cdf(z: Tensor) -> Tensor:
 
 
 def inverse_transform_sample(ppf: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
-    r"""$F^{-1}(u)$: draws of the distribution with this quantile function, where the entries of u
-    are uniform on (0, 1).
+    r"""$F^{-1}(u)$: samples of the distribution with quantile function ``ppf``, for u uniform on
+    (0, 1).
 
-    Right for every distribution, atoms included: $P(F^{-1}(U) \le x) = P(U \le F(x)) = F(x)$.
+    Valid for every distribution, with atoms too: $P(F^{-1}(U) \le x) = P(U \le F(x)) = F(x)$.
     """
     return ppf(u)
 
@@ -218,18 +223,18 @@ def latent_log_likelihood(log_conditionals: Tensor) -> Tensor:
     that is low on average.
 
     The mean of likelihoods is unbiased; its logarithm is not, by Jensen's inequality, and rises to
-    $\log p(x)$ with K. Draws of the prior are not to be weighted by the prior once more.
-    Shapes: $\log p(x_n \mid z_k)$ `(K, N)`, result `(N,)`.  Units: nats.
+    $\log p(x)$ with K. Draws from the prior are not weighted by the prior again.
+
+    Shapes: $\log p(x_n \mid z_k)$ `(K, N)`, result `(N,)`. Units: nats.
     """
     return torch.logsumexp(log_conditionals, 0) - math.log(len(log_conditionals))
 
 
 class GaussianLatentModel(nn.Module):
-    r"""$x = Wz + b + \sigma\varepsilon$ with standard normal $z$ and $\varepsilon$, so that
-    $x \sim N(b, WW^T + \sigma^2 I)$.
+    r"""$x = Wz + b + \sigma\varepsilon$ with standard normal $z$ and $\varepsilon$, so that $x \sim
+    N(b, WW^T + \sigma^2 I)$.
 
-    The simplest latent-variable model: its likelihood is known, and `estimate` needs nothing of
-    that.
+    The simplest latent-variable model: its likelihood has a closed form, to compare `estimate` with.
     Shapes: weight `(D, latents)`, bias `(D,)`, x `(N, D)`, log-densities `(N,)`.  Units: nats.
     """
 
@@ -243,7 +248,7 @@ class GaussianLatentModel(nn.Module):
         self.noise = noise
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """The log-density, in closed form."""
+        """The log-density `(N,)`, in closed form."""
         covariance = self.weight @ self.weight.mT + self.noise**2 * torch.eye(len(self.bias)).to(
             self.weight
         )
@@ -254,12 +259,12 @@ class GaussianLatentModel(nn.Module):
         return density
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n draws: a latent first, then the data given it."""
+        """n draws `(n, D)`: a latent first, then the data given it."""
         means = self._latents(n, generator) @ self.weight.mT + self.bias
         return means + self.noise * self._normal(means.shape, generator)
 
     def estimate(self, x: Tensor, draws: int, generator: torch.Generator | None = None) -> Tensor:
-        """The log-density as estimated from so many draws of the latent (see
+        """The log-density `(N,)`, estimated from ``draws`` latents (see
         `latent_log_likelihood`).
         """
         means = self._latents(draws, generator) @ self.weight.mT + self.bias
@@ -276,8 +281,8 @@ class GaussianLatentModel(nn.Module):
 
 
 def check_within(x: Tensor, low: float, high: float) -> None:
-    """Raise `ValueError` if a number lies outside the closed interval; NaN passes, as it does
-    through arithmetic.
+    """Raises `ValueError` if a number lies outside the closed interval; NaN passes, as in
+    arithmetic.
     """
     if torch.compiler.is_compiling() or x.numel() == 0:
         return  # a compiled graph cannot branch on values
@@ -288,6 +293,5 @@ def check_within(x: Tensor, low: float, high: float) -> None:
         )
 
 
-def _end(support: object, name: str, default: float) -> float:
-    """The end of an interval that a support names, or infinity."""
+def _support_bound(support: object, name: str, default: float) -> float:
     return float(getattr(support, name, default))

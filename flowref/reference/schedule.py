@@ -1,5 +1,6 @@
-r"""Schedules of noise: $x_t = \alpha(t)\,x_0 + \sigma(t)\,\epsilon$ with $\epsilon \sim N(0, I)$, data at time 0
-and noise at time 1; and the five numbers that a network predicts of such a point, converted into each other.
+r"""Noise schedules: $x_t = \alpha(t)\,x_0 + \sigma(t)\,\epsilon$ with $\epsilon \sim N(0, I)$, data
+at time 0 and noise at time 1; and conversions between the five quantities that a network may
+predict.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Prediction = Literal["x0", "epsilon", "v", "score", "velocity"]
 
 
 class Amounts(NamedTuple):
-    r"""$\alpha$, $\sigma$ and their derivatives at times, each of the shape of these."""
+    r"""$\alpha$, $\sigma$ and their derivatives in time, each of the shape of the times."""
 
     alpha: Tensor
     sigma: Tensor
@@ -35,8 +36,8 @@ class Amounts(NamedTuple):
 
 
 class Schedule(ABC):
-    """How much there is of data and of noise at a time; ``start`` and ``end``: between which times there are
-    finite derivatives.
+    """Amounts of data and noise at a time; ``start`` and ``end``: the interval on which the
+    derivatives are finite.
     """
 
     start, end = 0.0, 1.0
@@ -46,7 +47,7 @@ class Schedule(ABC):
         """The amounts at times of any shape."""
 
     def noised(self, x: Tensor, t: Tensor, noise: Tensor) -> Tensor:
-        r"""$\alpha x + \sigma \epsilon$: x and noise `(N, D)`, t without axes or `(N, 1)`."""
+        r"""$\alpha x + \sigma \epsilon$: x and noise `(N, D)`, t scalar or `(N, 1)`."""
         alpha, sigma, *_ = self.at(t)
         return alpha * x + sigma * noise
 
@@ -92,11 +93,11 @@ class VarianceExploding(Schedule):
 
 @dataclass(frozen=True)
 class StraightLine(Schedule):
-    r"""$\alpha = 1 - t$ and $\sigma = t$: paths of constant velocity $\epsilon - x_0$, as optimal transport takes
-    each point to its noise.
+    r"""$\alpha = 1 - t$ and $\sigma = t$: paths of constant velocity $\epsilon - x_0$, as in
+    optimal transport from each point to its noise.
 
-    Source: Lipman et al. 2023, Flow matching for generative modeling (arXiv:2210.02747), section 4.1, with
-    time turned around; Liu et al. 2023, Flow straight and fast (arXiv:2209.03003).
+    Source: Lipman et al. 2023, Flow matching for generative modeling (arXiv:2210.02747), section
+    4.1, with time reversed; Liu et al. 2023, Flow straight and fast (arXiv:2209.03003).
     """
 
     def at(self, t: Tensor) -> Amounts:

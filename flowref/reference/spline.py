@@ -1,5 +1,5 @@
-r"""Rational-quadratic splines: increasing maps of a box to itself by ratios of quadratics between
-knots, for each entry by itself or as functions of the entries that a coupling keeps.
+"""Rational-quadratic splines: increasing maps of a box to itself, ratios of quadratics between
+knots, for each entry separately or as functions of the entries that a coupling keeps.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from flowref.reference.bijection import Bijection, check_event, over_event
 from flowref.reference.coupling import Partition, conditioned
 
 Tails = Literal["linear"] | None
-# What a width and a height are at least, as shares of the box, and a slope.
+# The smallest width and height of a bin, relative to the box, and the smallest slope.
 LEAST = 1e-3
 
 
 class Knots(NamedTuple):
-    """Where a spline passes, and how steeply: x and y increasing, slopes positive; each `(..., K + 1)`
-    for K bins.
-    """
+    """The knots of splines: x and y increasing, slopes positive; each `(..., K + 1)` for K bins."""
 
     x: Tensor
     y: Tensor
@@ -30,10 +28,10 @@ class Knots(NamedTuple):
 
 
 def knots_of(raw: Tensor, bins: int, bound: float) -> Knots:
-    r"""Knots from any numbers `(..., 3K - 1)`: K widths, K heights and K - 1 slopes.
+    r"""Knots from unconstrained numbers `(..., 3K - 1)`: K widths, K heights and K - 1 slopes.
 
-    Widths and heights are $2B\,(m + (1 - Km)\,\mathrm{softmax})$ with $m$ = 1e-3, slopes
-    $m + \mathrm{softplus}$; the outer slopes are 1, and zeros give the identity.
+    Widths and heights are $2B\,(m + (1 - Km)\,\mathrm{softmax})$ with $m$ = 1e-3, slopes $m +
+    \mathrm{softplus}$; the outer slopes are 1, and zeros give the identity.
     """
     widths, heights, slopes = raw.split([bins, bins, bins - 1], -1)
     at_zero = math.log(math.expm1(1 - LEAST))  # softplus of it is a slope of 1
@@ -46,7 +44,7 @@ def knots_of(raw: Tensor, bins: int, bound: float) -> Knots:
 def _bin_edges(raw: Tensor, bound: float) -> Tensor:
     bins = raw.shape[-1]
     shares = LEAST + (1 - bins * LEAST) * raw.softmax(-1)
-    # The last end is the bound itself, not a sum that is rounded.
+    # The last end is the bound itself, not a rounded sum.
     inner = 2 * bound * shares[..., :-1].cumsum(-1) - bound
     return pad(pad(inner, (1, 0), value=-bound), (0, 1), value=bound)
 
@@ -68,15 +66,15 @@ def rational_quadratic(x: Tensor, knots: Knots) -> tuple[Tensor, Tensor]:
 
 
 def rational_quadratic_inverse(y: Tensor, knots: Knots) -> tuple[Tensor, Tensor]:
-    r"""The root of $a\xi^2 + b\xi + c = 0$ in [0, 1] as $2c / (-b - \sqrt{b^2 - 4ac})$, which
-    cancels nothing; and minus the log-slope there.
+    r"""The root of $a\xi^2 + b\xi + c = 0$ in [0, 1] as $2c / (-b - \sqrt{b^2 - 4ac})$, without
+    cancellation, and minus the log-slope there; y and results `(...)`, knots `(..., K + 1)`.
     """
     low, high = _bin(y, knots.y, knots)
     w, h, rise = high.x - low.x, high.y - low.y, y - low.y
     s = h / w
     bend = rise * (high.slope + low.slope - 2 * s)
     a, b, c = h * (s - low.slope) + bend, h * low.slope - bend, -s * rise
-    # Rounding can leave a discriminant of zero a little below it.
+    # A discriminant of zero can round to a negative number.
     root = (b.square() - 4 * a * c).clamp(min=0).sqrt()
     xi = (2 * c / (-b - root)).clamp(0, 1)
     return low.x + xi * w, -_log_slope(s, xi, low, high)
@@ -100,7 +98,7 @@ def _log_slope(s: Tensor, xi: Tensor, low: Knots, high: Knots) -> Tensor:
 
 
 class SplineLayer(Bijection):
-    """What splines share: a box, bins, and what lies outside."""
+    """The base of spline layers: box, bins and tails."""
 
     def __init__(self, bins: int, bound: float, tails: Tails) -> None:
         super().__init__()
@@ -113,12 +111,12 @@ class SplineLayer(Bijection):
 
     @property
     def numbers(self) -> int:
-        """How many numbers describe one spline, 3K - 1."""
+        """The number of parameters of one spline, 3K - 1."""
         return 3 * self.bins - 1
 
     def spline(self, x: Tensor, raw: Tensor, back: bool = False) -> tuple[Tensor, Tensor]:
-        """Value and log-slope of each entry, by numbers `(..., 3K - 1)`; outside the box the entry
-        itself and 0, or without tails nan where it is not refused.
+        """Value and log-slope of each entry, from numbers `(..., 3K - 1)`. Outside the box: the
+        entry itself and 0, or without tails `ValueError`, and nan in compiled code.
         """
         within = x.abs() <= self.bound
         if self.tails is None and not torch.compiler.is_compiling() and not bool(within.all()):
@@ -127,22 +125,22 @@ class SplineLayer(Bijection):
                 f"expected all in [-{self.bound:g}, {self.bound:g}], or tails='linear'"
             )
         knots = knots_of(raw, self.bins, self.bound)
-        # Zero is inside: what is dropped below has a finite gradient.
+        # Zero is inside the box, so the branch that is not selected has a finite gradient.
         inside = torch.where(within, x, 0.0)
         run = rational_quadratic_inverse if back else rational_quadratic
         value, log_slope = run(inside, knots)
-        # In compiled code no point is refused: outside of a box without tails it is no number.
+        # Compiled code cannot raise: without tails, points outside the box become nan.
         outside = x if self.tails else torch.full_like(x, math.nan)
         flat = 0.0 if self.tails else math.nan
         return torch.where(within, value, outside), torch.where(within, log_slope, flat)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"bins={self.bins}, bound={self.bound}, tails={self.tails!r}"
 
 
 class Spline(SplineLayer):
-    r"""A spline of its own for each entry, on $[-B, B]$; with linear tails the identity outside.
+    """A separate spline for each entry, on $[-B, B]$; with linear tails the identity outside.
 
     ladj: the sum of the logarithms of the slopes.  Inverse: the root of a quadratic.
     Starts as the identity.

@@ -1,5 +1,5 @@
-r"""Markov chains as layers: a step draws, and its path weight says how much more likely the step back
-would have been.
+"""Markov chains as layers: each step draws, and contributes the log-ratio of the probabilities of
+the backward and the forward step.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Metropolis(Kernel):
         self.energy, self.steps, self.size = energy, steps, size
 
     def forward_draws(self, x: Tensor) -> tuple[Draw, ...]:
-        """Proposals and thresholds."""
+        """Proposals and thresholds of all steps."""
         return Draw("normal", (self.steps, *x.shape[1:])), Draw("uniform", (self.steps,))
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """The same."""
+        """Proposals and thresholds of all steps."""
         return self.forward_draws(z)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -57,7 +57,7 @@ class Metropolis(Kernel):
         for step in range(self.steps):
             y = x + self.size * proposals[:, step]
             there = energy_of(self.energy, y)
-            # By selection: of what is rejected not even an infinity may remain. NaN is rejected.
+            # By selection: a rejected infinity must not remain. NaN is rejected.
             accepted = thresholds[:, step] < torch.exp((now - there).clamp(max=0.0))
             x = torch.where(accepted.view(-1, *[1] * (x.dim() - 1)), y, x)
             now = torch.where(accepted, there, now)
@@ -70,8 +70,8 @@ class Metropolis(Kernel):
 
 
 class Langevin(Kernel):
-    r"""A step of overdamped Langevin dynamics:
-    $y = x - h\,\nabla u(x) + \sqrt{2h/\beta}\,\eta$, accepted always.
+    r"""A step of overdamped Langevin dynamics: $y = x - h\,\nabla u(x) + \sqrt{2h/\beta}\,\eta$,
+    always accepted.
 
     The step back from y needs the noise
     $\tilde\eta = \sqrt{h\beta/2}\,(\nabla u(x) + \nabla u(y)) - \eta$, and
@@ -98,7 +98,7 @@ class Langevin(Kernel):
         return (Draw("normal", (self.steps, *x.shape[1:])),)
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """The same."""
+        """The noise of each step."""
         return self.forward_draws(z)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -122,7 +122,7 @@ class Langevin(Kernel):
 
 
 def energy_of(energy: Energy, x: Tensor) -> Tensor:
-    """One number for each row; `ValueError` for anything else."""
+    """The energy of each row, `(N,)`; raises `ValueError` for other shapes."""
     value = energy(x)
     if value.shape != (len(x),):
         raise ValueError(f"the energy gave shape {tuple(value.shape)}; expected {(len(x),)}")
@@ -131,12 +131,14 @@ def energy_of(energy: Energy, x: Tensor) -> Tensor:
 
 @differentiates
 def gradient(energy: Energy, x: Tensor) -> Tensor:
-    """The gradient of the energy at each row, with a graph where one is recorded."""
+    """The gradient of the energy at each row, `(N, *event)`, with a graph if gradients are
+    enabled.
+    """
     kept = torch.is_grad_enabled()
     with torch.enable_grad():
         point = x if x.requires_grad and kept else x.detach().requires_grad_()
         value = energy_of(energy, point).sum()
-        if not value.requires_grad:  # the same everywhere
+        if not value.requires_grad:  # a constant energy
             return torch.zeros_like(x)
         (slope,) = torch.autograd.grad(value, point, create_graph=kept, materialize_grads=True)
     return slope if kept else slope.detach()

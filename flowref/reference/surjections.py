@@ -1,5 +1,5 @@
-r"""Surjections that forget: the absolute value, slices, orders, maxima and fractional parts. Each draws
-in its inverse what it forgot; `Reversed` turns it into one that adds.
+"""Surjections that drop information: absolute values, slices, orders, maxima and fractional parts.
+The inverse draws what was dropped; `Reversed` turns each into a layer that adds it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flowref.reference.kernel import Draw, Kernel, Noise, Reversed, Shape, given
 
 
 class Abs(Kernel):
-    r"""$z = |x|$; the signs are as likely as each other: $V = \log p(s \mid z) = -D \log 2$.
+    r"""$z = |x|$; both signs are equally likely: $V = \log p(s \mid z) = -D \log 2$.
 
     Shapes: x and z `(N, *event)`, V `(N,)`; noise of the inverse: choices of 2, 1 for a minus.
     Raises: `ValueError` from `inverse` for a negative number.
@@ -68,22 +68,22 @@ class ConditionalNormal(nn.Module):
         return mean, log_scale
 
     def of_noise(self, noise: Tensor, given: Tensor) -> Tensor:
-        """Standard normal numbers as numbers of this distribution."""
+        """Maps standard normal noise `(N, features)` to draws of this distribution."""
         mean, log_scale = self.moments(given)
         return mean + log_scale.exp() * noise
 
     def log_prob(self, value: Tensor, given: Tensor) -> Tensor:
-        """The log-density of each row."""
+        """The log-density of each row, `(N,)`."""
         mean, log_scale = self.moments(given)
         standard = (value - mean) * torch.exp(-log_scale)
         return -over_event(0.5 * (standard.square() + LOG_2_PI) + log_scale)
 
 
 class Slice(Kernel):
-    r"""$z = x_{1:k}$, and the rest is forgotten: $V = \log p(x_{k+1:D} \mid z)$.
+    r"""$z = x_{1:k}$, and the rest is dropped: $V = \log p(x_{k+1:D} \mid z)$.
 
     Shapes: x `(N, kept + density.features)`, z `(N, kept)`, V `(N,)`; noise of the inverse: normal,
-    one number for each forgotten entry.
+    one number for each dropped entry.
     Raises: `ValueError` for events of another size.
     Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731)
     """
@@ -97,15 +97,15 @@ class Slice(Kernel):
         self.kept, self.density = kept, density
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """What was forgotten."""
+        """Noise of the dropped entries."""
         return (Draw("normal", (self.density.features,)),)
 
     def latent_shape(self, event_shape: Shape) -> Shape:
-        """What is kept."""
+        """The kept entries."""
         return (self.kept,)
 
     def event_shape(self, latent_shape: Shape) -> Shape:
-        """What is kept and what is forgotten."""
+        """The kept and the dropped entries."""
         return (self.kept + self.density.features,)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -124,9 +124,9 @@ class Slice(Kernel):
 
 
 def augment(features: int, added: int, network: nn.Module | None = None) -> Reversed:
-    r"""Noise $e \sim q(e \mid x)$ beside the data: $z = (x, e)$, $V = -\log q(e \mid x)$.
+    r"""Augments data with noise $e \sim q(e \mid x)$: $z = (x, e)$, $V = -\log q(e \mid x)$.
 
-    ``network``: gives mean and log-deviation of e for x; without one e is standard normal.
+    ``network``: returns mean and log-deviation of e for x; without one e is standard normal.
     Source: Huang et al. 2020, Augmented Normalizing Flows (arXiv:2002.07101).
     """
     return Reversed(Slice(features, ConditionalNormal(added, network)))
@@ -135,15 +135,15 @@ def augment(features: int, added: int, network: nn.Module | None = None) -> Reve
 class Sort(Kernel):
     r"""The entries in increasing order; all orders are equally likely: $V = -\log D!$.
 
-    Shapes: x and z `(N, D)`, V `(N,)`; noise of the inverse: uniform, one number for each entry, in
-    whose order the sorted ones are put.
+    Shapes: x and z `(N, D)`, V `(N,)`; noise of the inverse: uniform, one number for each entry, whose
+    order the entries take.
     Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731)
     """
 
     stochastic_inverse = True
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """Numbers that are put in order."""
+        """Uniform numbers, whose order is random."""
         return (Draw("uniform", tuple(z.shape[1:])),)
 
     def forward(self, x: Tensor, noise: Noise = ()) -> tuple[Tensor, Tensor]:
@@ -164,9 +164,9 @@ class Sort(Kernel):
 
 
 class MaxPool(Kernel):
-    r"""The largest of each 2 x 2 window. Which of the four it was is uniform, and how far each other one
-    lies below is half-normal with deviation $\sigma$: $V = \sum -\log 4 + \sum \log p(z - x)$ over
-    windows and the three others.
+    r"""The maximum of each 2 x 2 window. Its position is uniform, and the distance of each other
+    pixel below it is half-normal with deviation $\sigma$: $V = \sum -\log 4 + \sum \log p(z -
+    x)$ over windows and the three others.
 
     Shapes: x `(N, C, 2H, 2W)`, z `(N, C, H, W)`, V `(N,)`; noise of the inverse: choices of 4, and
     three normal numbers for each window.
@@ -183,7 +183,7 @@ class MaxPool(Kernel):
         self.scale = scale
 
     def inverse_draws(self, z: Tensor) -> tuple[Draw, ...]:
-        """Where the largest was, and how far below the others lie."""
+        """The position of the maximum, and the distances of the others below it."""
         windows = tuple(z.shape[1:])
         return Draw("choice", windows, 4), Draw("normal", (*windows, 3))
 
@@ -206,7 +206,7 @@ class MaxPool(Kernel):
             )
         windows = x.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).transpose(3, 4).flatten(4)
         z = windows.amax(-1)
-        # The largest is 0 below itself: its own term is one of a constant.
+        # The maximum has distance 0: its own term is part of the constant.
         below = (z[..., None] - windows) / self.scale
         return z, self._contribution(over_event(below.square()), z)
 
@@ -217,7 +217,7 @@ class MaxPool(Kernel):
         where, normal = given_or_drawn_noise(noise, self.inverse_draws(z), z)
         others = z[..., None] - self.scale * normal.abs()
         slots = torch.arange(4, device=z.device)
-        # The other three keep their order around the place of the largest, which is the fourth here.
+        # The other three keep their order; the maximum is the fourth here.
         place = torch.where(slots < where[..., None], slots, slots - 1)
         place = torch.where(slots == where[..., None], 3, place)
         windows = torch.cat((others, z[..., None]), -1).gather(-1, place)
@@ -234,7 +234,7 @@ class Rounding(Kernel):
 
     Its reversal is dequantization, $x = k + u$ (see `Dequantize`, which is that alone).
     Shapes: x and k `(N, *event)`, V `(N,)`; noise of the inverse: uniform.
-    Raises: `ValueError` for numbers outside $[0, b)$, and from `inverse` for what is no level.
+    Raises: `ValueError` for numbers outside $[0, b)$, and from `inverse` for other than levels.
     Source: Nielsen et al. 2020, SurVAE Flows (arXiv:2007.02731)
     """
 
@@ -260,5 +260,5 @@ class Rounding(Kernel):
         """Levels to reals, `(x, V')`."""
         check_levels(z, self.bins)
         (fraction,) = given_or_drawn_noise(noise, self.inverse_draws(z), z)
-        # k + u can round up to the next level, which begins there.
+        # k + u can round up to the next level.
         return torch.minimum(z + fraction, torch.nextafter(z + 1, z)), z.new_zeros(len(z))

@@ -1,5 +1,5 @@
-r"""Diffusion of tokens: a Markov chain in continuous time on a few tokens, its reversal in steps, the exact
-likelihood and the bound that is trained, both by enumeration.
+"""Token diffusion: a continuous-time Markov chain on a few tokens, its reversal in steps, and the
+exact likelihood and the training bound, both by enumeration.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from torch import Tensor, nn
 
 from flowref.reference.bijection import check_event
 
-# The rate of a jump that does not happen, whose logarithm is learned.
+# The rate of an impossible jump, whose logarithm is learned.
 LEAST = 1e-12
 
 
 class TokenDiffusion(nn.Module):
-    r"""Tokens that jump to others with rates $Q$, each by itself: after a time t token i is j with probability
-    $(e^{tQ})_{ij}$. Data are drawn by jumping back from time T in n steps of length h = T/n, with rates
-    $R_k$ of whole sequences, which are learned; at time T sequences have the probabilities $\pi$.
+    r"""Tokens that jump independently with rates $Q$: after a time t token i has become j with
+    probability $(e^{tQ})_{ij}$. Samples are drawn by jumping back from time T in n steps of
+    length h = T/n, with learned rates $R_k$ of whole sequences; at time T sequences have the
+    probabilities $\pi$.
 
     With $M_k = e^{h R_k}$ from step k to step k - 1: $p(x) = (\pi M_n \cdots M_1)_x$.
     ``rates``: $Q$ `(K, K)`, no negative number off the diagonal, and rows that sum to zero.
-    Shapes: x `(N, length)`, whole numbers below K; log-probability `(N,)`. There are $S = K^{length}$
+    Shapes: x `(N, length)`, integers below K; log-probability `(N,)`. There are $S = K^{length}$
     sequences, which are enumerated; `logits`: $\log \pi$ up to a constant, `(S,)`; `log_rates`: logarithms
     of $R_k$ off the diagonal, `(n, S, S)`.  Units: nats.
-    Raises: `ValueError` for rates of another kind, and for sequences of another length.
+    Raises: `ValueError` for other rates, and for sequences of another length.
     Source: Campbell et al. 2022, A continuous time framework for discrete denoising models (arXiv:2205.14987);
     the bound: Austin et al. 2021, D3PM (arXiv:2107.03006), equation 1.
     """
@@ -37,7 +38,7 @@ class TokenDiffusion(nn.Module):
         if rates.dim() != 2 or bool((off < 0).any()) or bool((rates.sum(1).abs() > eps).any()):
             raise ValueError(
                 "got rates that are negative off the diagonal, or whose rows do not sum to zero; expected "
-                "the rates of a Markov chain, minus what leaves a token on the diagonal"
+                "the rates of a Markov chain, with minus the total rate of leaving a token on the diagonal"
             )
         self.tokens, self.length, self.steps, self.time = len(rates), length, steps, time
         states = self.tokens**length
@@ -46,7 +47,9 @@ class TokenDiffusion(nn.Module):
         self.log_rates = nn.Parameter(rates.new_zeros(steps, states, states))
 
     def noising(self, time: float) -> Tensor:
-        r"""The probabilities of sequences after a time, $(e^{tQ})^{\otimes length}$, `(S, S)`."""
+        r"""The transition probabilities of sequences after a time, $(e^{tQ})^{\otimes length}$,
+        `(S, S)`.
+        """
         one: Tensor = torch.linalg.matrix_exp(time * self.rates)
         whole: Tensor = one.new_ones(1, 1)
         for _ in range(self.length):
@@ -62,8 +65,9 @@ class TokenDiffusion(nn.Module):
 
     @torch.no_grad()
     def reverse_of(self, data: Tensor) -> None:
-        r"""The reversal of data with such probabilities `(S,)`, all positive: $\pi = p_T$ and
-        $R_k(i, j) = Q(j, i)\,p_t(j) / p_t(i)$ in the middle of a step, exact for shorter and shorter steps.
+        r"""Sets the reversal for data with probabilities `(S,)`, all positive: $\pi = p_T$ and
+        $R_k(i, j) = Q(j, i)\,p_t(j) / p_t(i)$ in the middle of a step, exact in the limit of
+        short steps.
         """
         h, jumps = self.time / self.steps, self._jumps()
         self.logits.copy_((data @ self.noising(self.time)).log())
@@ -72,7 +76,7 @@ class TokenDiffusion(nn.Module):
             self.log_rates[k] = (jumps.mT * at / at[:, None]).clamp(min=LEAST).log()
 
     def _jumps(self) -> Tensor:
-        """The rates of sequences, of which one token jumps at a time."""
+        """The rates `(S, S)` of sequences; one token jumps at a time."""
         total = torch.zeros(len(self.logits), len(self.logits)).to(self.rates)
         for index in range(self.length):
             before = torch.eye(self.tokens**index).to(self.rates)
@@ -81,7 +85,9 @@ class TokenDiffusion(nn.Module):
         return total
 
     def log_prob(self, x: Tensor) -> Tensor:
-        r"""The exact log-probability of each row, $-\infty$ of what is no sequence of tokens."""
+        r"""The exact log-probability of each row, `(N,)`; $-\infty$ if it is no sequence of
+        tokens.
+        """
         at = self.logits.softmax(0)
         for step in reversed(self.reversal()):
             at = at @ step
@@ -90,8 +96,9 @@ class TokenDiffusion(nn.Module):
         return found.where(some[:, 0], -torch.inf)
 
     def lower_bound(self, x: Tensor) -> Tensor:
-        r"""$\sum_k E_q \log \frac{p(x_{k-1} \mid x_k)}{q(x_k \mid x_{k-1})} + E_q \log \pi(x_n) \le \log p(x)$, where
-        q noises x; with the expectations summed over all pairs of sequences.
+        r"""$\sum_k E_q \log \frac{p(x_{k-1} \mid x_k)}{q(x_k \mid x_{k-1})} + E_q \log \pi(x_n) \le
+        \log p(x)$, `(N,)`, where q noises x; the expectations are sums over all pairs of
+        sequences.
         """
         forward, found = self.noising(self.time / self.steps), 0.0
         at = torch.eye(len(self.logits)).to(forward)[self.state(x)]
@@ -102,7 +109,7 @@ class TokenDiffusion(nn.Module):
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n sequences, in the dtype of the rates."""
+        """Draws n sequences `(n, length)`, in the dtype of the rates."""
         if n == 0:
             return self.rates.new_zeros(0, self.length)
         at = torch.multinomial(self.logits.softmax(0), n, replacement=True, generator=generator)
@@ -112,7 +119,9 @@ class TokenDiffusion(nn.Module):
         return torch.stack(digits, 1).to(self.rates)
 
     def state(self, x: Tensor) -> Tensor:
-        """The number of each sequence, its tokens read as digits; `ValueError` where there is none."""
+        """The index `(N,)` of each sequence, its tokens read as digits; raises `ValueError` for
+        other numbers.
+        """
         check_event(x, (self.length,), "sequences of tokens")
         digits = x.long()
         if bool(((digits != x) | (digits < 0) | (digits >= self.tokens)).any()):

@@ -1,5 +1,5 @@
-r"""Invertible convolutions with a receptive field: periodic ones, solved frequency by frequency, and
-masked ones, solved like triangular systems.
+"""Invertible convolutions with a receptive field: periodic ones, solved per frequency, and masked
+ones, solved as triangular systems.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from flowref.reference.bijection import Bijection, Chain, repeated_log_det
 
 
 class PeriodicConvolution(Bijection):
-    r"""$z_{o} = \sum_i k_{oi} * x_i$ over channels, the image continued periodically: at each
-    frequency a matrix, $\hat z(f) = \hat k(f)\,\hat x(f)$.
+    r"""$z_{o} = \sum_i k_{oi} * x_i$ over channels, with periodic boundaries: at each frequency a
+    matrix, $\hat z(f) = \hat k(f)\,\hat x(f)$.
 
     ladj: $\sum_f \log|\det \hat k(f)|$.  Inverse: $\hat x(f) = \hat k(f)^{-1}\,\hat z(f)$.
-    The kernel is the identity, and weights that start small.
+    The kernel is the identity plus weights that start small.
     Shapes: x and z `(N, C, H, W)`, ladj `(N,)`, weight `(C, C, size, size)`.  Units: nats.
     Raises: `ValueError` for another number of channels, and for images smaller than the kernel;
-    `torch.linalg.LinAlgError` from `inverse` where a frequency is lost.
+    `torch.linalg.LinAlgError` from `inverse` if the matrix of a frequency is singular.
     Source: Hoogeboom et al. 2019, Emerging Convolutions (arXiv:1901.11137).
     """
 
@@ -31,7 +31,7 @@ class PeriodicConvolution(Bijection):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, ladj)`."""
         matrices = self._matrices(x)
-        if len(x) == 0:  # of which torch transforms none
+        if len(x) == 0:  # torch.fft rejects empty batches
             return x + 0 * self.weight.sum(), self._ladj(matrices, x)
         waves = torch.fft.fft2(x).movedim(1, -1)[..., None]
         z = torch.fft.ifft2((matrices @ waves)[..., 0].movedim(-1, 1)).real
@@ -61,13 +61,13 @@ class PeriodicConvolution(Bijection):
         return repeated_log_det(torch.linalg.slogdet(matrices).logabsdet.sum(), x)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"{self.channels}, size={self.size}"
 
 
 class MaskedConvolution(Bijection):
-    r"""A convolution that sees of each pixel's neighborhood those before it in reading order, and of
-    its own channels those up to each: triangular, with $e^{d_c}$ on its diagonal.
+    r"""A convolution over the pixels of a neighborhood that are earlier in reading order, and over
+    the own pixel's channels up to each: triangular, with $e^{d_c}$ on its diagonal.
 
     ladj: $H W \sum_c d_c$.  Inverse: back substitution.
     ``backward``: reading order from the other corner, and channels from the last.
@@ -104,7 +104,7 @@ class MaskedConvolution(Bijection):
         event = z.shape[1:]
         size = event.numel()
         units = torch.eye(size, dtype=z.dtype, device=z.device).view(size, *event)
-        # In reading order, all channels of a pixel one after the other, the matrix is triangular.
+        # In reading order, with all channels of a pixel together, the matrix is triangular.
         columns = conv2d(units, self.kernel(), padding=self.size // 2)
         matrix = _reading(columns)[_reading_order(event, z.device)].mT
         solved = torch.linalg.solve_triangular(matrix, _reading(z).mT, upper=self.backward)
@@ -112,7 +112,7 @@ class MaskedConvolution(Bijection):
         return x, -self._ladj(z)
 
     def kernel(self) -> Tensor:
-        """The weights that count, with the diagonal."""
+        """The masked weights with the diagonal, `(C, C, size, size)`."""
         middle = self.size // 2
         rest = torch.where(self.mask, self.weight, 0.0)
         place = torch.zeros_like(rest)
@@ -123,13 +123,12 @@ class MaskedConvolution(Bijection):
         return repeated_log_det(x.shape[2:].numel() * self.log_diagonal.sum(), x)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """The options, for `repr`."""
         return f"{self.channels}, size={self.size}, backward={self.backward}"
 
 
 class EmergingConvolution(Chain):
-    r"""A masked convolution and one of the opposite order: together with a receptive field on all
-    sides.
+    """Two masked convolutions of opposite orders: together a receptive field on all sides.
 
     Source: Hoogeboom et al. 2019, Emerging Convolutions (arXiv:1901.11137).
     """
@@ -146,11 +145,11 @@ def _reading(images: Tensor) -> Tensor:
 
 
 def _reading_order(event: torch.Size, device: torch.device) -> Tensor:
-    """Which entry of a flattened event stands at each place of the reading order."""
+    """The index in a flattened event of each place in reading order."""
     return torch.arange(event.numel(), device=device).view(event).movedim(0, -1).flatten()
 
 
 def check_image(x: Tensor, channels: int) -> None:
-    """Raise `ValueError` unless x is a batch of images of so many channels."""
+    """Raises `ValueError` unless x is a batch of images with this number of channels."""
     if x.dim() != 4 or x.shape[1] != channels:
         raise ValueError(f"got a batch of shape {tuple(x.shape)}; expected (N, {channels}, H, W)")

@@ -1,4 +1,4 @@
-"""What there is, by name: laws, mutants, specimens and libraries; and what a spec means."""
+"""Names of laws, mutants, specimens and libraries, and the meaning of specs."""
 
 from flowref.registry.catalogue import (
     adapters,

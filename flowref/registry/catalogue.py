@@ -1,4 +1,4 @@
-"""Laws, mutants, specimens and adapters, gathered by walking their packages and by entry points."""
+"""Laws, mutants, specimens and adapters, collected from their packages and from entry points."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from flowref.model.promises import FLAG, canonical
 from flowref.registry.offers import Named, offered, values_by_id
 
 LAWS, ADAPTERS, SPECIMENS = "flowref.laws", "flowref.adapters", "flowref.specimens"
-# Our own mutants and specimens, the latter a package for each framework. A checkout has them beside the
-# properties that use them, and what is installed has none; those of other distributions come through
-# the entry-point groups `LAWS` and `SPECIMENS`.
+# Mutants and specimens of flowref itself, one package of specimens per framework. A checkout has
+# them next to the properties that use them; an installation has none. Other distributions provide
+# theirs through the entry-point groups `LAWS` and `SPECIMENS`.
 CHECKOUT = str(Path(__file__).parents[2] / "properties")
 if CHECKOUT not in sys.path and Path(CHECKOUT, "flowref_zoo").is_dir():
     sys.path.append(CHECKOUT)
@@ -51,12 +51,12 @@ OUR_SPECIMENS = ("flowref_zoo.specimens", "flowref_zoo.jax_specimens")
 
 
 def in_checkout() -> bool:
-    """Whether the mutants and specimens of flowref itself are here."""
+    """Whether flowref's own mutants and specimens are present."""
     return importlib.util.find_spec("flowref_zoo") is not None
 
 
 def _walk(package: str, wanted: Callable[[str], bool] = bool) -> list[ModuleType]:
-    """The modules below one of our packages whose dotted names are wanted, in sorted order."""
+    """The modules of a package that ``wanted`` selects by dotted name, sorted."""
     root = importlib.import_module(package)
     infos = pkgutil.walk_packages(root.__path__, f"{package}.")
     names = sorted(info.name for info in infos if not info.ispkg and wanted(info.name))
@@ -74,47 +74,45 @@ def _law_catalogue() -> Named:
 
 
 def laws() -> tuple[Law, ...]:
-    """The whole catalogue with all cases, sorted by id."""
+    """All laws with their cases, sorted by id."""
     return tuple(_law_catalogue().entries.values())
 
 
 @functools.cache
 def statements() -> Mapping[str, str]:
-    """The statements whose laws are cases of one sentence, each with the sentence: the tables
-    ``STATEMENTS`` of modules of laws.
+    """Statement -> sentence for statements whose laws are cases: the merged tables ``STATEMENTS`` of law
+    modules.
     """
     return _merged_law_table("STATEMENTS")
 
 
 def _merged_law_table(name: str) -> dict[str, str]:
-    """What the modules of laws say in a table of one name."""
+    """The merged tables of one name in the law modules."""
     tables = (vars(module).get(name, {}) for module in (*_walk(LAWS), *offered(LAWS).modules))
     return {key: value for table in tables for key, value in table.items()}
 
 
 def statement(name: str) -> str:
-    """What all cases of a statement say: its own sentence, or that of its law without a case."""
+    """The sentence that all cases of a statement share: its own, or that of its law without a case."""
     law = _law_catalogue().entries.get(name)
     return statements().get(name) or (law.statement if law is not None else "")
 
 
 @functools.cache
 def former() -> Mapping[str, str]:
-    """Each older id that no law has today, and the id of the law that says it now: the tables ``FORMER`` of
-    modules of laws, and the first ids.
-    """
+    """Former id -> id of the law today: the merged tables ``FORMER`` of law modules, and first ids."""
     entries: Mapping[str, Law] = _law_catalogue().entries
     older = _merged_law_table("FORMER") | {law.key: law.id for law in entries.values()}
     return {old: new for old, new in older.items() if old not in entries}
 
 
 def older(law_id: str) -> list[str]:
-    """The ids that are understood as that of a law."""
+    """Former ids of a law, sorted."""
     return sorted(old for old, new in former().items() if new == law_id)
 
 
 def find_law(law_id: str) -> Law:
-    """The law of an id, or of one that it had before; `SpecError` names the nearest ones."""
+    """The law of an id or a former id. Raises `SpecError` with the nearest ids."""
     entries: Mapping[str, Law] = _law_catalogue().entries
     name = spelled(law_id)
     name = former().get(name, name)
@@ -122,7 +120,7 @@ def find_law(law_id: str) -> Law:
         return entries[name]
     if cases := [one for one in entries if statement_of(one) == name]:
         raise SpecError(
-            f"{name} is a statement in several cases, of which one is to be named: {', '.join(cases)}"
+            f"{name} is a statement with several cases; name one of: {', '.join(cases)}"
         )
     raise SpecError(
         f"there is no law {law_id!r}{nearest(law_id, entries)}; `flowref laws` lists them"
@@ -133,9 +131,10 @@ copyreg.pickle(Law, lambda law: (find_law, (law.id,)))
 
 
 def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
-    """The laws that match any glob; all of them for no glob. An id means its law alone, the name of a
-    statement that no law has means all of its cases. Ids of earlier releases are understood (see
-    `renamings`). A glob that matches nothing is a `SpecError`.
+    """The laws that match any glob; all laws for no glob.
+
+    An id selects one law, the name of a statement without a law of its own selects all of its cases. Former
+    ids are accepted (see `renamings`). Raises `SpecError` if a glob matches nothing.
     """
     chosen: dict[str, Law] = {}
     for glob in globs:
@@ -150,7 +149,7 @@ def select_laws(globs: tuple[str, ...] = ()) -> tuple[Law, ...]:
 
 
 def literal_brackets(glob: str) -> str:
-    """A glob in which [ stands for itself: names of cases and of constructions hold brackets."""
+    """A glob with literal brackets, since names of cases and constructions contain them."""
     return glob.replace("[", "[[]")
 
 
@@ -160,7 +159,7 @@ def _matching(glob: str) -> list[Law]:
 
 
 def _formerly(glob: str) -> dict[str, str]:
-    """The laws that an older id matches, each with that id: what an id meant alone, it means alone."""
+    """The laws that a former id matches, each with that id; a former id without wildcards selects one law."""
     older = fnmatch.filter(former(), literal_brackets(glob))
     return {former()[old]: old for old in sorted(older, reverse=True)}
 
@@ -170,12 +169,12 @@ def _formerly_matching(glob: str) -> list[Law]:
 
 
 def globs_of(text: str) -> list[str]:
-    """The globs of a text with commas between them; commas between cases part none."""
+    """The globs of a comma-separated text; commas inside brackets do not separate."""
     return [one for part in re.split(r",(?![^\[]*\])", text) if (one := part.strip())]
 
 
 def renamings(globs: Iterable[str]) -> list[str]:
-    """A sentence for every glob that matches laws by the ids that they had before, and no other."""
+    """A sentence for each glob that matches laws by former ids only."""
     hints = []
     for glob in globs:
         if not _matching(glob) and (renamed := _formerly_matching(glob)):
@@ -192,12 +191,12 @@ def _mutants() -> Named:
 
 
 def mutants() -> tuple[Mutant, ...]:
-    """Every mutant, sorted by id."""
+    """All mutants, sorted by id."""
     return tuple(_mutants().entries.values())
 
 
 def find_mutant(mutant_id: str) -> Mutant:
-    """The mutant of an id ``law#name``."""
+    """The mutant ``law#name``. Raises `SpecError` with the nearest ids."""
     entries: Mapping[str, Mutant] = _mutants().entries
     law, _, name = mutant_id.partition("#")
     known = f"{former().get(spelled(law), spelled(law))}#{name}"
@@ -208,8 +207,8 @@ def find_mutant(mutant_id: str) -> Mutant:
 
 @functools.cache
 def specimens() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Healthy twins of the zoo, as specs, each with its defects: spec -> ids of the laws of which
-    one must be violated. Ours are there where the framework is that they are written in.
+    """Correct specimens of the zoo with their defective twins: spec -> defect -> ids of laws, one of which
+    must be violated. Those of flowref are present if their framework is installed.
     """
     ours = [
         module
@@ -232,7 +231,7 @@ def _adapters() -> Named:
 
 
 def adapters() -> Mapping[str, Adapter]:
-    """The libraries that have an adapter, by name; no library is imported."""
+    """The adapters by name; imports no library."""
     return _adapters().entries
 
 
@@ -243,8 +242,8 @@ def _promises() -> Named:
 
 @functools.cache
 def promises() -> Mapping[str, Promise]:
-    """Every promise by name: ours, those that modules of laws declare, and those that a law asks for
-    without declaring them, which are flags.
+    """All promises by name: of flowref, of law modules, and flags that a law requires without declaring
+    them.
     """
     asked = {name for law in laws() for name in (law.promise, law.rebuild) if name is not None}
     flags = {
@@ -255,8 +254,8 @@ def promises() -> Mapping[str, Promise]:
 
 
 def problems() -> tuple[Problem, ...]:
-    """What is wrong with what other distributions offer, and was therefore left out: modules that
-    do not import, and second values of one name.
+    """Offers of other distributions that were left out: modules that do not import, and second values of
+    one name.
     """
     offers = [offered(group).problems for group in (ADAPTERS, LAWS, SPECIMENS)]
     catalogues = (_adapters(), _law_catalogue(), _mutants(), _promises())
@@ -265,7 +264,7 @@ def problems() -> tuple[Problem, ...]:
 
 
 def installed(name: str) -> bool:
-    """Whether the library of an adapter can be imported, and the framework that it is written in."""
+    """Whether an adapter's library and its framework can be imported."""
     adapter = adapters()[name]
     return (not adapter.package or backends.importable(adapter.package)) and (
         not adapter.backend or backends.installed(adapter.backend)
@@ -273,9 +272,7 @@ def installed(name: str) -> bool:
 
 
 def importable(target: Target) -> bool:
-    """Whether the framework is installed that a specimen of ours is written in; of what is no specimen
-    nothing is known, and this is true.
-    """
+    """Whether the framework of one of flowref's specimens is installed; True for other targets."""
     for package in OUR_SPECIMENS:
         if target.component.startswith(f"{package}."):
             return backends.installed(importlib.import_module(package).FRAMEWORK)
@@ -283,7 +280,7 @@ def importable(target: Target) -> bool:
 
 
 def library_version(name: str) -> str:
-    """The version of an adapter's library, or an empty string."""
+    """The version of an adapter's library; empty if not installed."""
     package = adapters()[name].package
     for distribution in importlib.metadata.packages_distributions().get(package, [package]):
         try:
@@ -295,8 +292,8 @@ def library_version(name: str) -> str:
 
 @functools.cache
 def components(name: str) -> Mapping[str, Component]:
-    """The constructions of a library by name; imports it. `TargetError` if it is not installed, or
-    its framework is not.
+    """The constructions of a library by name; imports it. Raises `TargetError` if it or its framework is
+    not installed.
     """
     with unwarned():
         return _usable(name).components()
@@ -304,15 +301,13 @@ def components(name: str) -> Mapping[str, Component]:
 
 @functools.cache
 def published(name: str) -> Mapping[str, Component]:
-    """The models of published size of a library, by name, as `components`; most libraries have
-    some.
-    """
+    """The models of published size of a library by name; as `components`."""
     with unwarned():
         return _usable(name).published()
 
 
 def _usable(name: str) -> Adapter:
-    """The adapter of a library that can be imported here, as its framework can."""
+    """The adapter of a library that can be imported with its framework. Raises `TargetError` otherwise."""
     adapter = adapters()[name]
     if adapter.package and not backends.importable(adapter.package):
         raise TargetError(
@@ -327,7 +322,7 @@ def _usable(name: str) -> Adapter:
 
 
 def _installation(adapter: Adapter) -> str:
-    """The command that installs a library. Extras bring those of our own adapters only."""
+    """The command that installs a library; extras exist for flowref's own adapters only."""
     if not getattr(adapter.components, "__module__", "").startswith(f"{ADAPTERS}."):
         return f"pip install {adapter.package}"
     beside_torch = adapter.backend == "torch" != adapter.package
@@ -335,9 +330,7 @@ def _installation(adapter: Adapter) -> str:
 
 
 def remedy(error: BaseException) -> str:
-    """How to install the framework, or the library of an adapter, that an import misses; empty for
-    any other error.
-    """
+    """How to install the framework or library that an ImportError misses; empty for any other error."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return ""
     package = error.name.partition(".")[0]
@@ -348,7 +341,9 @@ def remedy(error: BaseException) -> str:
 
 
 def find_component(target: Target) -> Component:
-    """The construction or the model of published size that a target names."""
+    """The construction or model of published size that a target names. Raises `TargetError` with the
+    nearest names.
+    """
     model = target.component.startswith(PUBLISHED)
     entries = (published if model else components)(target.adapter)
     if target.component not in entries:

@@ -1,4 +1,4 @@
-"""What a class or a factory takes, read off its text: parameters, those that are missing, and numbers for them."""
+"""Parameters of classes and factories, read from their source: required ones, defaults, and example values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from flowref.registry.definitions import Definitions
 
-# How the reason begins that a class is left out for which nothing builds.
+# Prefix of the reason for leaving out a class that needs arguments.
 NEEDS = "needs "
-# Modules of torch that hold what they are given.
+# Containers of torch.
 CONTAINER = re.compile(r"(Sequential|ModuleList)$")
-# Norms of torch, which are built with a number of features.
+# Norms of torch that take a number of features.
 FEATURED = re.compile(r"(Batch|Instance)Norm(\dd)?$")
-# Numbers for the parameters of a constructor, by their names; other parameters are given none.
+# Example values by parameter name; other parameters have none.
 HIDDEN = re.compile(
     r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
 )
@@ -25,8 +25,8 @@ SIZE = re.compile(
     r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
     re.IGNORECASE,
 )
-# How many numbers of a context, or classes, something takes that takes none by default; with one more each it is
-# another flow.
+# Parameters whose default means no context: sizes of a context, or numbers of classes. A larger
+# value makes another flow.
 OPENING = {
     re.compile(r"(n|num|dim|d)?_?(classes|labels)"): "3",
     re.compile(
@@ -46,7 +46,7 @@ NUMBERS = {
 
 
 def own_line(found: Definitions, made: ast.ClassDef) -> Iterator[ast.ClassDef]:
-    """A class and those of the file that it derives from."""
+    """A class and its base classes in the file."""
     yield made
     for base in made.bases:
         above = found.values.get(ast.unparse(base).partition("[")[0])
@@ -60,7 +60,7 @@ def own_methods(made: ast.ClassDef) -> list[ast.FunctionDef]:
 
 
 def built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
-    """The parameters of what builds a value; None where its text does not tell."""
+    """The parameters of what builds a value; None if unknown."""
     if isinstance(value, ast.FunctionDef):
         return value.args
     if isinstance(value, ast.ClassDef):
@@ -72,10 +72,10 @@ def built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
 
 
 def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:
-    """The parameters of a constructor or a factory, by name."""
+    """The parameters of a constructor or factory, by name."""
     taken = built_by(found, value)
     if taken is None:
-        fields = _inherited(found, value) if isinstance(value, ast.ClassDef) else []
+        fields = _inherited_required(found, value) if isinstance(value, ast.ClassDef) else []
         return {one.arg: one for one in fields}
     places = [*taken.posonlyargs, *taken.args]
     own = places[1:] if isinstance(value, ast.ClassDef) else places
@@ -83,12 +83,12 @@ def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[st
 
 
 def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
-    """Those without a default; of a dataclass its fields without one, of what derives from a norm of torch its
+    """Required parameters; for a dataclass its fields without default, for a subclass of torch's norms its
     number of features.
     """
     taken = built_by(found, value)
     if taken is None:
-        return _inherited(found, value) if isinstance(value, ast.ClassDef) else []
+        return _inherited_required(found, value) if isinstance(value, ast.ClassDef) else []
     places = [*taken.posonlyargs, *taken.args]
     own = places[int(isinstance(value, ast.ClassDef)) : len(places) - len(taken.defaults)]
     named = [
@@ -99,18 +99,16 @@ def required_parameters(found: Definitions, value: ast.AST) -> list[ast.arg]:
     return [*own, *named]
 
 
-def _inherited(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
-    """What the constructor of a class without one of its own cannot do without."""
+def _inherited_required(found: Definitions, made: ast.ClassDef) -> list[ast.arg]:
     bases = [ast.unparse(base) for above in own_line(found, made) for base in above.bases]
     if any(CONTAINER.search(base) for base in bases):
         return [ast.arg("layers", ast.Name("Module"))]
     if any(FEATURED.search(base) for base in bases):
         return [ast.arg("num_features", ast.Name("int"))]
-    return _fields(made)
+    return _fields_without_default(made)
 
 
-def _fields(made: ast.ClassDef) -> list[ast.arg]:
-    """The fields of a dataclass that have no default."""
+def _fields_without_default(made: ast.ClassDef) -> list[ast.arg]:
     marks = [ast.unparse(mark) for mark in (*made.decorator_list, *made.bases)]
     if not any("dataclass" in mark or mark.startswith(("eqx.", "equinox.")) for mark in marks):
         return []
@@ -121,7 +119,7 @@ def _fields(made: ast.ClassDef) -> list[ast.arg]:
 
 
 def default_values(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr]:
-    """The parameters of a constructor that have a default, with it."""
+    """The parameters of a constructor with a default, and the defaults."""
     taken = built_by(found, made)
     if taken is None:
         return {}
@@ -134,7 +132,7 @@ def default_values(found: Definitions, made: ast.ClassDef) -> dict[str, ast.expr
 
 
 def missing_parameters(found: Definitions, name: str, given: dict[str, str]) -> dict[str, str]:
-    """The parameters that have no default and are not given, with their annotations as text."""
+    """Required parameters that are not given, with their annotations as text."""
     made = found.values[name]
     needed = [one.arg for one in required_parameters(found, made)] if made is not None else []
     takes = constructor_parameters(found, made)
@@ -146,7 +144,7 @@ def missing_parameters(found: Definitions, name: str, given: dict[str, str]) -> 
 
 
 def needing(spec: str, missing: dict[str, str]) -> str:
-    """What a class or a factory needs, and how it is given. ``missing``: parameter -> annotation.
+    """A sentence: what a class or factory needs, and how to give it. ``missing``: parameter -> annotation.
 
     >>> print(needing("flows.py:Flow", {"dim": "", "hidden": "int"}))
     needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'
@@ -164,24 +162,24 @@ def needing(spec: str, missing: dict[str, str]) -> str:
 
 
 def example_values(missing: dict[str, str]) -> dict[str, str]:
-    """Values for parameters, as options are typed; none where there is none for one of them."""
+    """Example values for parameters as typed options; empty if one of them has none."""
     values = {name: _example_option_value(name, annotation) for name, annotation in missing.items()}
     return values if all(values.values()) else {}
 
 
 def beside_standard(name: str) -> str:
-    """What a parameter of a distribution is beside its standard form, by its name; empty for all others."""
+    """A non-default value of a distribution's parameter, by its name; empty for others."""
     found = [one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)]
     return found[0] if found and "." in found[0] else ""
 
 
 def opening(name: str) -> str:
-    """What a parameter is that is zero or None where no context is taken, by its name; empty for all others."""
+    """A value of a parameter that enables a context, by its name; empty for others."""
     return next((one for pattern, one in OPENING.items() if pattern.fullmatch(name)), "")
 
 
 def _example_option_value(name: str, annotation: str) -> str:
-    """A value for a parameter, as an option is typed; empty where it is none that can be typed."""
+    """An example value as typed option; empty if there is none."""
     number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
     match annotation.partition("|")[0].strip():
         case "int":

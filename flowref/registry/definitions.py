@@ -1,5 +1,5 @@
-"""What a file of Python defines at its top level, read off its text: nothing is imported, so that a
-mistyped path or name is known before a framework starts.
+"""Top-level definitions of a Python file, read from its source: nothing is imported, so that mistyped paths
+and names are reported before a framework starts.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from flowref.model import USER, Target, TargetError, nearest
 from flowref.registry.catalogue import adapters
 
-# What a target's file may be, and its ending where it is Python.
+# Endings of a target's file, and that of Python.
 SUFFIXES = (".py", ".ipynb")
-# Functions and attributes whose use may define other names.
+# Functions and attributes that may define further names.
 DYNAMIC = frozenset({"setattr", "globals", "exec", "eval", "vars", "locals"})
 HELD = frozenset({"__dict__", "modules"})
 INDENTED = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.Match)
@@ -25,9 +25,8 @@ INDENTED = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.Match)
 
 @dataclass(frozen=True)
 class Definitions:
-    """``place``: the file or module as it was named. ``values``: what each name stands for: a
-    class, a function, an import, the value that is assigned to it, or None. ``certain``: whether
-    there can be no other names.
+    """``place``: the file or module as named. ``values``: name -> class, function, import, assigned
+    expression, or None. ``certain``: whether no other names can exist.
     """
 
     place: str
@@ -36,25 +35,26 @@ class Definitions:
 
     @property
     def public(self) -> list[str]:
-        """The names of what can be meant."""
+        """Names without leading underscore."""
         return [name for name in self.values if not name.startswith("_")]
 
 
 def is_file(place: str) -> bool:
-    """Whether a place is meant as a path, and not as the dotted name of a module."""
+    """Whether a place is a path rather than the dotted name of a module."""
     return place.endswith(SUFFIXES) or any(sign in place for sign in "/\\")
 
 
 def nearest_file(path: Path, suffixes: tuple[str, ...]) -> str:
-    """A hint naming the files of some kinds beside one that is missing whose names are near its own."""
+    """A hint with similarly named files next to a missing one."""
     folder = path.parent if path.parent.is_dir() else Path()
     files = [one for one in folder.iterdir() if one.suffix in suffixes]
     return nearest(path.name, [one.name for one in files if nearest(path.stem, [one.stem])])
 
 
 def source_of_module(name: str) -> Path | None:
-    """The file of a module by its dotted name, found without importing a package; None where that
-    cannot be told. Raises: `TargetError` where there is none.
+    """The file of a module by dotted name, found without importing a package; None if unknown.
+
+    Raises `TargetError` if there is none.
     """
     first, *rest = name.split(".")
     here = [Path(first), Path(f"{first}.py")]
@@ -79,9 +79,9 @@ def source_of_module(name: str) -> Path | None:
 
 
 def definitions(place: str) -> Definitions | None:
-    """What a file or a module defines; None where its text does not tell.
+    """The definitions of a file or module; None if the source does not determine them.
 
-    Raises: `TargetError` in one sentence where there is no such file or module, or it is no Python.
+    Raises `TargetError` in one sentence if it does not exist or is not valid Python.
     """
     path = Path(place) if is_file(place) else source_of_module(place)
     if path is None:
@@ -104,27 +104,28 @@ def _parse_definitions(place: str, path: Path, _: int) -> Definitions:
             f"{where}: {getattr(error, 'msg', error)}; it is not valid Python"
         ) from error
     values: dict[str, ast.AST | None] = {}
-    for statement in _statements(tree.body):
+    for statement in _top_level_statements(tree.body):
         values |= _defined_names(statement)
-    return Definitions(place, values, path.name != "__init__.py" and not _dynamic(tree))
+    return Definitions(
+        place, values, path.name != "__init__.py" and not _may_define_dynamically(tree)
+    )
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run at the top level, also below an if or a try."""
+def _top_level_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Top-level statements, including those below if and try."""
     for statement in body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            continue  # run as a script, and not imported
+            continue  # a main block, which imports skip
         yield statement
         if isinstance(statement, INDENTED):
             for part in ast.iter_child_nodes(statement):
                 if isinstance(part, ast.stmt):
-                    yield from _statements([part])
+                    yield from _top_level_statements([part])
                 elif isinstance(part, ast.ExceptHandler | ast.match_case):
-                    yield from _statements(part.body)
+                    yield from _top_level_statements(part.body)
 
 
 def _defined_names(statement: ast.stmt) -> dict[str, ast.AST | None]:
-    """The names that one statement defines."""
     match statement:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             return {statement.name: statement}
@@ -139,8 +140,7 @@ def _defined_names(statement: ast.stmt) -> dict[str, ast.AST | None]:
     return {one.id: None for one in own if isinstance(one.ctx, ast.Store)}
 
 
-def _dynamic(tree: ast.Module) -> bool:
-    """Whether names may come about that no statement shows."""
+def _may_define_dynamically(tree: ast.Module) -> bool:
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]) | ast.Global():
@@ -155,9 +155,10 @@ def _dynamic(tree: ast.Module) -> bool:
 
 
 def vet_target(target: Target) -> None:
-    """Refuse a user's target whose file is missing or no Python, or does not define its name.
+    """Check a user's target without importing it.
 
-    Raises: `TargetError` in one sentence. What the text leaves open is left to the import.
+    Raises `TargetError` in one sentence if the file is missing, not valid Python, or does not define the
+    name; unresolved cases are left to the import.
     """
     if target.adapter != USER:
         return
@@ -176,7 +177,7 @@ def vet_target(target: Target) -> None:
 
 
 def _definition_names_text(found: Definitions) -> str:
-    """The classes and functions of a file, where they are few."""
+    """The classes and functions of a file as text, if they are few."""
     defined = (ast.ClassDef, ast.FunctionDef)
     names = [name for name in found.public if isinstance(found.values[name], defined)]
     return f"; it defines {', '.join(names)}" if 0 < len(names) < 9 else ""

@@ -33,50 +33,48 @@ from flowref.registry.reserved_options import OURS, PADDED, PART
 
 Given = tuple[tuple[str, str], ...]
 EVERYTHING = "*"
-# Methods by which a class may be a map, its way back, a log-det or a density.
+# Names of methods of a map, its inverse, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_(latent|base|noise)|to_(latent|base|noise|data)|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
     r"|log_?(prob|pdf|[pq]$|density|lik)|score_samples$|transform$|i?cdf$"
     r"|(marginal_prob|rate_matrix|transition_matrix|q_sample)$",
     re.IGNORECASE,
 )
-# Numbers that are one by default, by which something is divided or multiplied on purpose, and what they are beside it:
-# weights of a loss are none.
+# Parameters that scale by one by default, and a non-default value; weights of a loss do not count.
 NEUTRAL = re.compile(r"temp(erature)?|tau|t|gain|.*(scale|sigma|std)", re.IGNORECASE)
 BESIDE_ONE = "0.7"
-# Those that are minus a log-density.
+# Names of negative log-densities.
 NEGATIVE = re.compile(r"nll|neg(ative)?_log_?(p|prob|lik)")
-# Parameters of a map that turn it around, or are a running log-det.
+# Parameters of a map that reverse it, or accumulate a log-det.
 TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
-# What a log-det is called where it is returned.
+# Names of returned log-dets.
 LOG_DET = re.compile(r"log_?(abs_?)?_?(det|jac)|ladj|ldj", re.IGNORECASE)
-# What a normalizer keeps, and how one is called that keeps nothing.
+# Attributes of normalizers with running statistics, and names of those without.
 RUNNING = re.compile(r"running_|moving_|momentum")
 NORMALIZER = re.compile(r"(?i:norm(?!al))|BN(?![a-z])")
-# Of classes that may be anything, and are seldom flows: said once for all of a file.
-UNNAMED = "no method of a name that is known; ?forward=NAME says which maps"
-# What a class derives from that maps something, whatever its methods are called.
+# The reason for classes that are rarely flows; reported once per file.
+UNNAMED = "no method has a known name; ?forward=NAME names the map"
+# Base classes of modules, whose methods may have any name.
 MODULES = frozenset({"Module", "LightningModule"})
-# Base classes that bring no map of their own, and those of what is no flow.
+# Base classes without a map of their own, and those of other things.
 PLAIN = MODULES | {"object", "ABC", "Generic", "Bijection"}
 OTHERS = re.compile(
     r".*(Enum|Exception|Error|Dataset|DataLoader|NamedTuple|TypedDict|Protocol|Function|Config|TestCase|Optimizer|Callback)"
 )
-# Options that say how something is done, and not what; a class is looked at with so many others at most.
+# Options about how something is computed; a class is tried with at most so many others.
 MANNERS = re.compile(
     r".*(in_?place|debug|verbose|valid|check|strict|return|training|compile|jit|log).*"
 )
 VARIANTS = 4
-# Masks of padded sequences; those that are none of anything else.
+# Names of masks for padded sequences; unambiguous ones.
 PADDING = re.compile(r"x_mask|pad(ding)?_mask|seq(uence)?_mask")
 MASK = re.compile(r"(x|z|pad(ding)?|seq(uence)?|valid)?_?mask")
 
 
 @dataclass(frozen=True)
 class Listing:
-    """``targets``: what may be a flow; ``left``: other classes, each with the reason; ``examples``: those of the
-    targets whose arguments are examples, since nothing gives them; ``variants``: targets once more, with an option
-    that makes something else of them.
+    """``targets``: possible flows; ``left``: other classes with reasons; ``examples``: targets whose
+    arguments are example values; ``variants``: targets repeated with an option that changes them.
     """
 
     place: str
@@ -87,19 +85,19 @@ class Listing:
 
     @property
     def incomplete(self) -> list[tuple[str, str]]:
-        """What may be a flow, and needs arguments."""
+        """Possible flows that need arguments, with reasons."""
         return [(name, reason) for name, reason in self.left if reason.startswith(NEEDS)]
 
 
 def is_whole(spec: str) -> bool:
-    """Whether a spec means all that a file or a module defines: flows.py, flows.py:*, mine.flows."""
+    """Whether a spec means all definitions of a file or module: flows.py, flows.py:*, mine.flows."""
     head = spec.partition("?")[0]
     place = head.removesuffix(f":{EVERYTHING}")
     if place.casefold() in {name.casefold() for name in adapters()} or ":" in place:
         return False
     if is_file(place):
         return place.endswith(".py")
-    named = "." in place or head != place  # a word by itself is the name of a library
+    named = "." in place or head != place  # a single word is a library's name
     if not named or not all(part.isidentifier() for part in place.split(".")):
         return False
     with contextlib.suppress(TargetError):
@@ -108,10 +106,10 @@ def is_whole(spec: str) -> bool:
 
 
 def listing(spec: str) -> Listing:
-    """What may be a flow in the file or module of a spec such as flows.py, flows.py:* or, in front
-    of options for all of it, flows.py?event=4.
+    """Possible flows in the file or module of a spec such as flows.py, flows.py:* or, with options for all
+    of them, flows.py?event=4.
 
-    Raises: `SpecError` or `TargetError` in one sentence where there is nothing, or nothing to read.
+    Raises `SpecError` or `TargetError` in one sentence if there are none, or the file cannot be read.
     """
     found = full_listing(spec)
     if not found.targets:
@@ -123,9 +121,9 @@ def listing(spec: str) -> Listing:
 
 
 def full_listing(spec: str) -> Listing:
-    """What `listing` gives, also where it has no target.
+    """`listing`, also without any target.
 
-    Raises: `SpecError` or `TargetError` where the text cannot be read.
+    Raises `SpecError` or `TargetError` if the source cannot be read.
     """
     head, _, query = spec.partition("?")
     place = head.removesuffix(f":{EVERYTHING}")
@@ -169,11 +167,11 @@ def full_listing(spec: str) -> Listing:
 
 
 def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target]:
-    """A class once more for each parameter with a default that its text asks about, and that is not given: a
-    number whether it is None, as the momentum of a batch norm, what is true or false, and the size of a context:
-    behind such a question is another class in all but name. A distribution is looked at beside its standard form
-    as well, in which a scale that is forgotten does not show, as is what has a temperature; and what takes a mask of sequences
-    with padding.
+    """Variants of a class, one for each optional parameter that its source branches on: numbers compared
+    with None (such as the momentum of a batch norm), flags, and context sizes, since each branch is in
+    effect another class. Distributions are also tried away from their standard form, in which a missing
+    scale does not show, as are parameters such as temperatures; maps with a padding mask are tried with
+    padding.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef) or target.option(PART) is not None:
@@ -185,8 +183,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
         if isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Is | ast.IsNot)
     ]
     tests = [one.test for one in nodes if isinstance(one, ast.If | ast.IfExp)]
-    whether_none = set(map(_named_by, compared))
-    whether = {_named_by(one) for test in tests for one in ast.walk(test)}
+    whether_none = set(map(_last_name, compared))
+    whether = {_last_name(one) for test in tests for one in ast.walk(test)}
     others: dict[str, str] = {}
     standard: dict[str, str] = {}
     for parameter, default in default_values(found, made).items():
@@ -214,8 +212,8 @@ def _otherwise(found: Definitions, name: str, target: Target) -> Iterator[Target
 
 
 def _padding_mask(found: Definitions, made: ast.ClassDef) -> str:
-    """The argument of a map that is None by default and called a mask, as that of padded sequences is, or is
-    called so without a doubt; empty where there is none.
+    """The argument of a map that masks padded sequences: None by default and named as a mask, or
+    unambiguously named; else empty.
     """
     for above in own_line(found, made):
         for method in own_methods(above):
@@ -231,13 +229,13 @@ def _padding_mask(found: Definitions, made: ast.ClassDef) -> str:
     return ""
 
 
-def _named_by(node: ast.AST) -> str:
-    """The last name of a name or an attribute."""
+def _last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for other expressions."""
     return node.id if isinstance(node, ast.Name) else str(getattr(node, "attr", ""))
 
 
 def _user_target(found: Definitions, name: str, given: Given) -> Target:
-    """What a name stands for, with those of the options that are its own or flowref's."""
+    """The target of a name, with those options that it accepts or flowref reserves."""
     takes = constructor_parameters(found, found.values[name])
     options = tuple(one for one in given if one[0] in takes or one[0] in OURS)
     return Target(USER, f"{found.place}:{name}", options)
@@ -246,7 +244,7 @@ def _user_target(found: Definitions, name: str, given: Given) -> Target:
 def _reached(
     found: Definitions, name: str, reason: str, given: Given, hosts: Sequence[Target]
 ) -> str:
-    """A reason whose example of a spec reaches a class that needs arguments: within what builds it."""
+    """A reason whose example spec reaches a class that needs arguments as a part of what builds it."""
     plain = f"{found.place}:{name}?"
     if plain not in reason or not missing_parameters(found, name, dict(given)):
         return reason
@@ -257,7 +255,7 @@ def _reached(
 
 
 def _part_target(found: Definitions, name: str, _: Given, hosts: Sequence[Target]) -> Target | None:
-    """What needs arguments, within another one that builds it."""
+    """A class that needs arguments, as a part of a target that builds it."""
     if not _is_sure(found, name):
         return None
     host = next((one for one in hosts if name in _builds_within(found, one)), None)
@@ -265,7 +263,7 @@ def _part_target(found: Definitions, name: str, _: Given, hosts: Sequence[Target
 
 
 def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
-    """What needs arguments, with numbers for them."""
+    """A class that needs arguments, with example values."""
     values = (
         example_values(missing_parameters(found, name, dict(given)))
         if _is_sure(found, name)
@@ -275,9 +273,7 @@ def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]
 
 
 def _builds_within(found: Definitions, host: Target) -> set[str]:
-    """The names of the file that may be those of parts of what a target builds: those that its text has, that
-    theirs has, and so on, without the class that it is of.
-    """
+    """Names of the file used, transitively, in the source of what a target builds, without its own class."""
     within: set[str] = set()
     waiting = [host.component.rpartition(":")[2]]
     while waiting:
@@ -290,14 +286,14 @@ def _builds_within(found: Definitions, host: Target) -> set[str]:
 
 
 def _made_by(found: Definitions, target: Target) -> set[str]:
-    """The classes of which what a function returns is, or what a name stands for."""
+    """The classes of which a function returns an object, or a name is one."""
     made = found.values[target.component.rpartition(":")[2]]
-    calls = _returned(made) if isinstance(made, ast.FunctionDef) else (made,)
+    calls = _returned_calls(made) if isinstance(made, ast.FunctionDef) else (made,)
     return {ast.unparse(one.func) for one in calls if isinstance(one, ast.Call)}
 
 
 def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None:
-    """Why a name is none, empty where that goes without saying; None where it may be one."""
+    """Why a name is no flow, empty if that is evident; None if it may be one."""
     match found.values[name]:
         case ast.ClassDef() as made:
             reason: str | None = _no_class(found, made)
@@ -313,8 +309,7 @@ def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None
     return needing(f"{found.place}:{name}", wanted) if wanted else None
 
 
-def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
-    """The last names of the base classes that the file does not define."""
+def _external_bases(found: Definitions, made: ast.ClassDef) -> list[str]:
     bases = [
         ast.unparse(base).partition("[")[0] for one in own_line(found, made) for base in one.bases
     ]
@@ -326,8 +321,8 @@ def _foreign(found: Definitions, made: ast.ClassDef) -> list[str]:
 
 
 def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
-    """Why a class is no flow; empty where that goes without saying, None where it may be one."""
-    foreign = _foreign(found, made)
+    """Why a class is no flow, empty if that is evident; None if it may be one."""
+    foreign = _external_bases(found, made)
     if any(OTHERS.fullmatch(base) for base in (*foreign, made.name)):
         return ""
     above_it = list(own_line(found, made))
@@ -347,8 +342,8 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
             return UNNAMED if own else ""
         minus = [f"log_prob={name}" for name in own if NEGATIVE.match(name)]
         typed = shlex.quote(f"{found.place}:{made.name}?{[*minus, f'forward={own[0]}'][0]}")
-        return f"none of {', '.join(own)} is a name that is known: say which, as in {typed}"
-    if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _gives_several(called):
+        return f"none of {', '.join(own)} is a known name: say which, as in {typed}"
+    if any(TURNING.fullmatch(one.arg) for one in called.args.args) or _returns_tuple(called):
         return None
     if NORMALIZER.search(made.name) or any(
         RUNNING.search(ast.unparse(above)) for above in above_it
@@ -358,15 +353,14 @@ def _no_class(found: Definitions, made: ast.ClassDef) -> str | None:
 
 
 def _declares(made: ast.ClassDef) -> bool:
-    """Whether a class states what it is."""
     set_here = [one.targets for one in made.body if isinstance(one, ast.Assign)]
     set_here += [[one.target] for one in made.body if isinstance(one, ast.AnnAssign)]
-    return any(_named_by(one) == FLOW for targets in set_here for one in targets)
+    return any(_last_name(one) == FLOW for targets in set_here for one in targets)
 
 
 def _is_sure(found: Definitions, name: str) -> bool:
-    """Whether what a class returns is no pair of a network, as the shift and the scale of a coupling are: it has
-    more than a call, or names a log-det.
+    """Whether the pair that a class returns is a map's rather than a network's (such as shift and scale of
+    a coupling): it has several methods, or names a log-det.
     """
     made = found.values[name]
     if not isinstance(made, ast.ClassDef):
@@ -377,31 +371,29 @@ def _is_sure(found: Definitions, name: str) -> bool:
         for one in own_methods(above)
     }
     called = its.get("forward") or its.get("__call__")
-    if called is None or any(map(TELLING.match, its)) or not _gives_several(called):
+    if called is None or any(map(TELLING.match, its)) or not _returns_tuple(called):
         return True
     named = [one.arg for one in called.args.args]
     returned = [ast.unparse(one) for one in ast.walk(called) if isinstance(one, ast.Return)]
     return any(map(TURNING.fullmatch, named)) or any(map(LOG_DET.search, returned))
 
 
-def _gives_several(called: ast.FunctionDef) -> bool:
+def _returns_tuple(called: ast.FunctionDef) -> bool:
     """Whether a call returns a tuple, which may hold a log-det."""
     returned = (one.value for one in ast.walk(called) if isinstance(one, ast.Return))
     return any(isinstance(one, ast.Tuple) and len(one.elts) > 1 for one in returned)
 
 
 def _makes(found: Definitions, made: ast.FunctionDef) -> bool:
-    """Whether a function returns what may be a flow; one that returns what a class of the file is by default
-    adds nothing to that.
-    """
-    for call in _returned(made):
+    """Whether a function returns a possible flow, other than a class of the file with default arguments."""
+    for call in _returned_calls(made):
         if _builds(found, call):
-            return bool(call.args or call.keywords) or not _is_class(found, call)
+            return bool(call.args or call.keywords) or not _builds_own_class(found, call)
     return False
 
 
-def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
-    """The calls whose values a function returns, there and then or a few lines before."""
+def _returned_calls(made: ast.FunctionDef) -> Iterator[ast.Call]:
+    """The calls whose values a function returns, directly or through a variable."""
     given = {
         target.id: node.value
         for node in ast.walk(made)
@@ -416,14 +408,14 @@ def _returned(made: ast.FunctionDef) -> Iterator[ast.Call]:
             yield value
 
 
-def _is_class(found: Definitions, call: ast.Call) -> bool:
-    """Whether a call builds an object of a class of the file that needs no argument."""
+def _builds_own_class(found: Definitions, call: ast.Call) -> bool:
+    """Whether a call builds a class of the file that needs no arguments."""
     built = found.values.get(ast.unparse(call.func))
     return isinstance(built, ast.ClassDef) and not required_parameters(found, built)
 
 
 def _builds(found: Definitions, call: ast.Call) -> bool:
-    """Whether a call builds what may be a flow: of a class of the file, or of a supported library."""
+    """Whether a call builds a possible flow of the file or of a supported library."""
     first, *rest = ast.unparse(call.func).split(".")
     origin = found.values.get(first)
     match origin:

@@ -1,5 +1,5 @@
-"""What other distributions offer through entry points. What is wrong with an offer is a value, so
-that everything else goes on without it.
+"""Offers of other distributions through entry points. A failing offer is recorded as a problem, and the
+rest goes on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from flowref.model import Problem, one_line
 
 @dataclass(frozen=True)
 class Offer:
-    """The modules that other distributions offer in a group, sorted by the names of their entry
-    points; ``problems``: of those that are left out.
-    """
+    """The modules in an entry-point group, sorted by entry point; ``problems``: for those left out."""
 
     modules: tuple[ModuleType, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -26,9 +24,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Named:
-    """Values by name, sorted; of two with one name the first in order stands, and ``problems`` say
-    so.
-    """
+    """Values by name, sorted; of two with one name the first is kept, and ``problems`` report the other."""
 
     entries: dict[str, Any]
     problems: tuple[Problem, ...] = ()
@@ -36,7 +32,7 @@ class Named:
 
 @functools.cache
 def offered(group: str) -> Offer:
-    """What stands in an entry-point group."""
+    """The modules of an entry-point group."""
     modules, problems = [], []
     for entry in sorted(importlib.metadata.entry_points(group=group), key=lambda entry: entry.name):
         try:
@@ -61,8 +57,8 @@ def offered(group: str) -> Offer:
 def values_by_id(
     modules: Iterable[ModuleType], kind: type, noun: str, attribute: str = "id"
 ) -> Named:
-    """The values of a kind that modules define, by their ``attribute``; ``noun``: what one is
-    called, in the sentence about two of one name.
+    """The values of a type that modules define, by ``attribute``; ``noun``: their kind, in the message
+    about duplicates.
     """
     entries: dict[str, Any] = {}
     homes: dict[str, str] = {}

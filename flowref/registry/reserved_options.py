@@ -1,4 +1,4 @@
-"""Names of options of a spec that speak to flowref; all others go to the builder or factory."""
+"""Option names reserved by flowref; all others go to the builder or factory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ RESERVED = (
     "mutant",
     "override",
 )
-# Names a file of weights, and the part of an object that is meant; a user's factory may have words of its own
-# under these names.
+# A file of weights, and a part of an object; a user's factory may have parameters of these names.
 WEIGHTS, PART = "weights", "part"
-# The argument that masks out the padding of sequences.
+# The argument that masks padding.
 PADDED = "padded"
 OURS = (*RESERVED, *CONVENTIONS, WEIGHTS, PART)

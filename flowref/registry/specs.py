@@ -1,5 +1,5 @@
-"""What a spec means: targets, globs over a library's constructions, folders of runs, and options
-after the question mark.
+"""Specs: targets, globs over a library's constructions, folders of runs, and options after the question
+mark.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from flowref.registry.catalogue import (
 from flowref.registry.file_flows import is_whole, listing
 from flowref.registry.reserved_options import PART, RESERVED, WEIGHTS
 
-# Which of several weights in a file; a user's factory may have a word of its own under this name.
+# One of several weights in a file; a user's factory may have a parameter of this name.
 KEY = "key"
 RUN_LOADER = "flowref.training.runs:load"
 
 
 def parse_target(spec: str) -> Target:
-    """Read one spec; `SpecError` if it cannot be read."""
+    """Parse one spec. Raises `SpecError` if it cannot be read."""
     return Target.parse(spec, set(adapters()))
 
 
 def expand(spec: str) -> list[Target]:
-    """The targets a user means: a library's name is all its constructions, a glob the matching
-    ones; the word `published` is every model of published size; a file what it defines.
+    """The targets of a spec: all constructions for a library's name, the matching ones for a glob, all
+    models of published size for `published`, the possible flows of a file.
     """
     names = {name.casefold(): name for name in adapters()}
     if spec.casefold() == PUBLISHED.rstrip("."):
@@ -78,7 +78,6 @@ def expand(spec: str) -> list[Target]:
 
 
 def _published() -> list[Target]:
-    """The models of published size of every library that is installed."""
     return [
         Target(name, model) for name in adapters() if installed(name) for model in published(name)
     ]
@@ -90,24 +89,24 @@ def is_run(spec: str) -> bool:
 
 
 def run_spec(spec: str) -> str:
-    """A folder of a run, with options, as the call that loads it."""
+    """The spec that loads the folder of a run, with its options."""
     folder, _, query = spec.partition("?")
     path = Path(folder).as_posix()
     if any(sign in path for sign in "&?"):
         raise SpecError(f"the folder {path!r} has a sign that options are written with; rename it")
-    path = path if "/" in path else f"./{path}"  # no number, whatever its name
+    path = path if "/" in path else f"./{path}"  # not a number, whatever its name
     return f"{RUN_LOADER}?path={path}{'&' if query else ''}{query}"
 
 
 def run_of(target: Target) -> Path | None:
-    """The folder of the run that a target is; None where it is none."""
+    """The folder of the run that a target loads; None for other targets."""
     path = target.option("path")
     return None if path is None or target.component != RUN_LOADER else Path(path)
 
 
 def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any]:
-    """The options of a target that go to its builder, read as Python literals where they are.
-    ``takes``: the names of the parameters of a user's factory.
+    """The options of a target that go to its builder, parsed as Python literals if possible. ``takes``:
+    parameter names of a user's factory.
     """
     ours = [*(CONVENTIONS if target.adapter == USER else ()), WEIGHTS, PART]
     if target.option(WEIGHTS) is not None and WEIGHTS not in takes:
@@ -117,7 +116,7 @@ def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any
 
 
 def literal(text: str) -> Any:
-    """A Python literal, or the text itself; true and false in lower case are accepted."""
+    """A Python literal, else the text; true and false are accepted in lower case."""
     if text.casefold() in ("true", "false"):
         return text.casefold() == "true"
     try:

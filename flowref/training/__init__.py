@@ -1,3 +1,3 @@
-"""Training the reference flows: data sets, runs on disk that survive being killed, pictures, and a
-verdict at the end.
+"""Training the reference flows: data sets, runs on disk that can be resumed, plots, and an audit
+at the end.
 """

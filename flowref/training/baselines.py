@@ -1,6 +1,4 @@
-"""What a flow is compared with: the best normal distribution for points, pixels on their own for
-images.
-"""
+"""Baselines of a flow: the best normal distribution for points, independent pixels for images."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from flowref.training.data import Dataset, Values
 
 
 def normal_nll(train: Values, test: Values) -> float:
-    r"""Mean negative log-density, in nats, of test points under the normal distribution that fits
-    the training points best.
+    r"""Mean negative log-density, in nats, of test points ``(n, d)`` under the normal distribution
+    fitted to the training points ``(m, d)``.
 
-    $\frac12 \left(D \log 2\pi + \log\det\Sigma + (x - m)^\top \Sigma^{-1} (x - m)\right)$ with mean
-    and biased covariance of the training points.
+    $\frac12 \left(d \log 2\pi + \log\det\Sigma + (x - m)^\top \Sigma^{-1} (x - m)\right)$ with the
+    mean and biased covariance of the training points.
     """
     centered = test - train.mean(0)
     covariance = np.cov(train.T, bias=True)
@@ -32,11 +30,10 @@ def normal_nll(train: Values, test: Values) -> float:
 
 
 def histogram_bits(train: Values, test: Values, levels: int) -> float:
-    r"""Mean bits per dimension of test images if pixels are independent, each with the frequencies
-    of its levels in training.
+    """Mean bits per dimension of test images ``(n, *event)`` under independent pixels, each with
+    the frequencies of its levels in training.
 
-    Every level counts once more than it was seen (Laplace): $p_i(k) = (n_{ik} + 1) / (n + b)$ with
-    $b$ levels.
+    Counts are smoothed by one (Laplace): $p_i(k) = (n_{ik} + 1) / (n + b)$ with $b$ levels.
     """
     total = 0.0
     for pixel, seen in zip(
@@ -49,7 +46,9 @@ def histogram_bits(train: Values, test: Values, levels: int) -> float:
 
 
 def baselines(dataset: Dataset) -> dict[str, float]:
-    """Name -> test value: nats for points, bits per dimension for images. Lower is better."""
+    """Name of the baseline -> value on test data: nats for points, bits per dimension for images.
+    Lower is better.
+    """
     if dataset.levels is None:
         return {"normal distribution, full covariance": normal_nll(dataset.train, dataset.test)}
     return {

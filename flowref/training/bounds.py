@@ -1,5 +1,5 @@
-"""Flows with layers that draw or forget: what is trained is a lower bound of the log-density where
-latents are drawn, and what is reported a tighter one.
+"""Flows with stochastic layers: training uses a lower bound of the log-density where latents are
+drawn, and reports use a tighter one.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from torch import Tensor
 
 from flowref.reference import Flow, KernelFlow
 
-# How many latents are drawn for each point: to stop by and for pictures, and for the value that is
-# reported.
+# Draws of latents for each point: for early stopping and plots, and for the reported value.
 FEW, MANY = 8, 64
 
 
 class DrawnFlow(KernelFlow):
-    """A flow of kernels that is used like `Flow`: samples and latents by a generator."""
+    """A flow of kernels with the interface of `Flow`, and samples from a generator."""
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Data to latents with what the layers contribute, `(z, V)`."""
+        """Data ``x`` ``(n, *event)`` to latents, with the contributions of the layers: ``(z, V)``,
+        V ``(n,)``.
+        """
         z, contribution = self.kernel(x)
         return z, contribution
 
     @torch.no_grad()
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n events."""
+        """Draws n events ``(n, *event)``."""
         with seeded_layers(self, generator):
             return super().sample(n)
 
@@ -37,8 +38,8 @@ AnyFlow = Flow | DrawnFlow
 
 @contextlib.contextmanager
 def seeded_layers(flow: AnyFlow, generator: torch.Generator | None) -> Iterator[None]:
-    """What layers draw here follows from a generator, and torch's own is left as it is; nothing is
-    taken of the generator for a flow that draws nothing.
+    """Draw all random numbers of the layers inside from ``generator``; torch's own state is
+    unchanged. The generator is not used for a flow without random layers.
     """
     if generator is None or not isinstance(flow, DrawnFlow):
         yield
@@ -50,7 +51,9 @@ def seeded_layers(flow: AnyFlow, generator: torch.Generator | None) -> Iterator[
 
 
 def log_density(flow: AnyFlow, x: Tensor, draws: int = FEW) -> Tensor:
-    """The log-density of each row; where latents are drawn, the mean over so many before the logarithm."""
+    """The log-density ``(n,)`` of each row, in nats; where latents are drawn, the logarithm of the
+    mean importance weight over ``draws`` of them, a lower bound.
+    """
     if isinstance(flow, DrawnFlow) and flow.lower_bound:
         return flow.importance_bound(x, draws)
     return flow.log_prob(x)

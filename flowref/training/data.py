@@ -1,5 +1,5 @@
-"""Data sets: points in the plane, the digits of scikit-learn, and images that the user has; each in
-three parts.
+"""Data sets: points in the plane, scikit-learn's digits, and image sets of the user; each in a
+training, a validation and a test part.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from flowref.training.extras import package
 
 Values = NDArray[Any]
 
-# Of the points drawn, for training, for early stopping, and for the figures that are reported; each
-# part has its seed.
+# Points drawn for training, early stopping and reported values; each part has its own seed.
 POINTS = {"train": 20_000, "validation": 5_000, "test": 10_000}
 SEEDS = {"train": 0, "validation": 1, "test": 2}
 DIGITS_LEVELS, PIXEL_LEVELS = 17, 256
@@ -28,12 +27,11 @@ DIGITS_LEVELS, PIXEL_LEVELS = 17, 256
 
 @dataclass(frozen=True)
 class Dataset:
-    """Events `(N, *event_shape)` to train on, to stop by, and to report on.
+    """Events ``(n, *event)`` for training, early stopping and reported values.
 
-    ``levels``: how many values a pixel can have, 0, ..., levels - 1; None for points, which have
-    real coordinates.
-    Raises: `DataError` for parts of different shapes, for values that are not finite, and for
-    pixels that are no level.
+    ``levels``: the number of values of a pixel, 0, ..., levels - 1; None for points, which have
+    real coordinates. Raises `DataError` for parts of different shapes, for non-finite values, and
+    for pixels that are not levels.
     """
 
     name: str
@@ -55,18 +53,18 @@ class Dataset:
 
     @property
     def event_shape(self) -> tuple[int, ...]:
-        """Of one point or image (channels, height, width)."""
+        """The shape of one point or image (channels, height, width)."""
         return tuple(self.train.shape[1:])
 
     @property
     def dims(self) -> int:
-        """How many entries an event has."""
+        """The number of entries of an event."""
         return math.prod(self.event_shape)
 
 
 def check_values(values: Values, levels: int | None, what: str) -> None:
-    """Raise `DataError` unless all values are finite, and, for images, whole numbers from 0 to
-    levels - 1.
+    """Raises `DataError` unless all values ``(n, *event)`` are finite and, for images, integers
+    from 0 to levels - 1.
     """
     if not np.isfinite(values).all():
         count = int((~np.isfinite(values)).sum())
@@ -90,13 +88,13 @@ def check_values(values: Values, levels: int | None, what: str) -> None:
 
 
 def moons(points: int, seed: int) -> Values:
-    """Two half circles, one reaching into the other, with noise of 0.05."""
+    """Two interleaved half circles with noise of 0.05; ``(points, 2)``."""
     drawn: Values = package("sklearn.datasets").make_moons(points, noise=0.05, random_state=seed)[0]
     return drawn
 
 
 def circles(points: int, seed: int) -> Values:
-    """Two circles of radius 1 and 1/2 about one center, with noise of 0.05."""
+    """Two concentric circles of radius 1 and 1/2 with noise of 0.05; ``(points, 2)``."""
     drawn: Values = package("sklearn.datasets").make_circles(
         points, factor=0.5, noise=0.05, random_state=seed
     )[0]
@@ -104,8 +102,8 @@ def circles(points: int, seed: int) -> Values:
 
 
 def blobs(points: int, seed: int) -> Values:
-    """Three round normal distributions of standard deviation 1, whose centers are the same whatever
-    the seed.
+    """Three isotropic normal distributions of standard deviation 1, with the same centers for
+    every seed; ``(points, 2)``.
     """
     centers = np.random.RandomState(8).uniform(-10, 10, (3, 2))
     drawn: Values = package("sklearn.datasets").make_blobs(
@@ -115,12 +113,14 @@ def blobs(points: int, seed: int) -> Values:
 
 
 def unit_square_points(points: int, seed: int) -> Values:
-    """Points without structure, uniform on the unit square."""
+    """Uniform points of the unit square; ``(points, 2)``."""
     return np.random.RandomState(seed).uniform(size=(points, 2))
 
 
 def checkerboard(points: int, seed: int) -> Values:
-    """Points uniform on the dark squares, of side 2, of a board of four by four about the origin."""
+    """Uniform points of the dark squares, of side 2, of a four-by-four board centered at the
+    origin; ``(points, 2)``.
+    """
     random = np.random.RandomState(seed)
     column, pair = random.randint(4, size=points), random.randint(2, size=points)
     corners = np.stack([column, 2 * pair + column % 2], 1)
@@ -128,8 +128,8 @@ def checkerboard(points: int, seed: int) -> Values:
 
 
 def pair(points: int, seed: int) -> Values:
-    """Two round normal distributions of standard deviation 0.4 about (-3, 0) and (3, 0), as likely
-    as each other.
+    """An equal mixture of two isotropic normal distributions of standard deviation 0.4 at (-3, 0)
+    and (3, 0); ``(points, 2)``.
     """
     random = np.random.RandomState(seed)
     side = 2.0 * random.randint(2, size=points) - 1
@@ -142,7 +142,7 @@ TOYS: dict[str, Callable[[int, int], Values]] = {
     "blobs": blobs,
     "random": unit_square_points,
 }
-# All data sets of points that are drawn when they are wanted.
+# The data sets of points, which are drawn on request.
 DRAWN: dict[str, Callable[[int, int], Values]] = {
     **TOYS,
     "checkerboard": checkerboard,
@@ -151,8 +151,8 @@ DRAWN: dict[str, Callable[[int, int], Values]] = {
 
 
 def digits() -> Dataset:
-    """1797 handwritten digits of 8 by 8 pixels with 17 levels, in a fixed order at random: 1197,
-    300 and 300 of them.
+    """1797 handwritten digits ``(n, 1, 8, 8)`` with 17 levels, shuffled with a fixed seed and
+    split into 1197, 300 and 300.
     """
     images = package("sklearn.datasets").load_digits().images[:, None]
     images = images[np.random.RandomState(0).permutation(len(images))]
@@ -160,8 +160,8 @@ def digits() -> Dataset:
 
 
 def train_validation_split(name: str, train: Values, test: Values) -> Dataset:
-    """A data set whose validation part is a tenth of the training images, at most 5000, chosen at
-    random.
+    """Splits off a tenth of the training images ``(n, C, H, W)``, at most 5000, at random, as the
+    validation part.
     """
     order = np.random.RandomState(0).permutation(len(train))
     size = min(len(train) // 10, 5000)
@@ -171,21 +171,21 @@ def train_validation_split(name: str, train: Values, test: Values) -> Dataset:
 
 
 def mnist(path: Path, size: int | None, limit: int | None) -> Dataset:
-    """The MNIST digits of 28 by 28 pixels."""
+    """The MNIST digits ``(n, 1, 28, 28)``."""
     return train_validation_split(
         "mnist", readers.mnist(path, True)[:limit], readers.mnist(path, False)[:limit]
     )
 
 
 def cifar10(path: Path, size: int | None, limit: int | None) -> Dataset:
-    """The CIFAR-10 images of 32 by 32 pixels in three colors."""
+    """The CIFAR-10 images ``(n, 3, 32, 32)``."""
     return train_validation_split(
         "cifar10", readers.cifar10(path, True)[:limit], readers.cifar10(path, False)[:limit]
     )
 
 
 def celeba(path: Path, size: int | None, limit: int | None) -> Dataset:
-    """Faces; in the order of their names the last tenth is the test part."""
+    """CelebA faces ``(n, 3, size, size)``; the last tenth by name is the test part."""
     images = readers.celeba(path, size or 32, limit)
     last = max(len(images) // 10, 1)
     return train_validation_split("celeba", images[:-last], images[-last:])
@@ -202,11 +202,11 @@ NAMES = (*TOYS, "digits", *FILES, "checkerboard", "pair")
 def load_dataset(
     name: str, path: str | None = None, size: int | None = None, limit: int | None = None
 ) -> Dataset:
-    """The data set of a name. ``path``: where the user has it; ``size``: side of the faces;
-    ``limit``: images at most.
+    """Returns the data set of a name. ``path``: where the user has it; ``size``: side of the faces
+    in pixels; ``limit``: maximal number of images.
 
-    Raises: `SpecError` for a name of none of them, or options that do not go with it; `DataError`
-    for data that cannot be read.
+    Raises `SpecError` for an unknown name, or options that it does not take; `DataError` for data
+    that cannot be read.
     """
     if name not in NAMES:
         raise SpecError(

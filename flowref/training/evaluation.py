@@ -1,6 +1,4 @@
-"""The end of a training: the flow on data it has not seen, beside simple models, and whether its
-density integrates to one.
-"""
+"""Evaluation of a trained flow: test data, baselines, and the integral of its density."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ REPEATS = 8  # draws of the noise for each test image
 
 @dataclass(frozen=True)
 class Summary:
-    """What a training came to. ``value`` and ``baselines`` in nats for points, in bits per
-    dimension for images; ``draws``: of latents for each point, where ``value`` is a bound.
+    """The result of a training run. ``value`` and ``baselines`` in nats for points, in bits per
+    dimension for images; ``draws``: of latents for each point, if ``value`` is a bound.
     """
 
     dataset: str
@@ -43,11 +41,11 @@ class Summary:
 
     @property
     def unit(self) -> str:
-        """What the values are in."""
+        """The unit of the values."""
         return "nats" if self.integral is not None else "bits per dimension"
 
     def lines(self) -> list[str]:
-        """As words."""
+        """The summary as lines of text."""
         measure = (
             "code length, an upper bound by dequantization"
             if self.integral is None
@@ -71,12 +69,12 @@ class Summary:
         return lines
 
     def to_json(self) -> str:
-        """As text."""
+        """The summary as JSON."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
 def evaluate_run(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
-    """Measure the trained flow of a run on its test part."""
+    """Evaluates the trained flow of a run on the test part of its data."""
     flow = runs.load(str(folder))
     images = dataset.levels is not None
     nll = mean_nll(
@@ -104,8 +102,8 @@ def evaluate_run(folder: Path, recipe: Recipe, dataset: Dataset) -> Summary:
 
 
 def siblings(folder: Path, recipe: Recipe) -> dict[str, float]:
-    """What Real NVP came to on the same data, in the last finished run beside this one; nothing
-    beside Real NVP itself, and where there is none.
+    """Label -> test value of Real NVP on the same data, from the last finished run in the same
+    folder; empty for Real NVP itself, and if there is none.
     """
     if recipe.flow == REAL_NVP:
         return {}

@@ -1,4 +1,4 @@
-"""The packages that training needs besides those of flowref, and the errors of training."""
+"""The optional packages of training, and its errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowref.model.extras import import_optional
 
 
 class RunError(FlowrefError):
-    """A run that cannot be read, or gone on with."""
+    """A run that cannot be read or resumed."""
 
 
-# A module of an optional package, imported when it is used.
+# Imports a module of an optional package.
 package = functools.partial(import_optional, extra="training", user="training")

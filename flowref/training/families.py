@@ -1,6 +1,6 @@
-"""Flows of points besides Real NVP that can be fitted: splines, autoregressive, residual, continuous
-and matched ones, of about the same number of parameters; and Real NVP with noise beside the data, with layers
-that draw, or with a gate.
+"""Flows of points that can be fitted, apart from Real NVP: splines, autoregressive, residual,
+continuous and matched ones, with about the same number of parameters; and Real NVP with
+augmentation, stochastic layers, or a gate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from flowref.reference.bijection import Bijection
 
 
 def spline(features: int, depth: int, hidden: Sequence[int], bins: int, bound: float) -> Bijection:
-    """Couplings by rational-quadratic splines, and a matrix after each."""
+    """Couplings with rational-quadratic splines, each followed by an invertible linear map."""
     layers: list[Bijection] = []
     for index in range(depth):
         mask = alternating_mask(features, index)
@@ -48,7 +48,7 @@ def spline(features: int, depth: int, hidden: Sequence[int], bins: int, bound: f
 
 
 def maf(features: int, depth: int, hidden: Sequence[int]) -> Bijection:
-    """Masked autoregressive layers, with the order reversed after each."""
+    """Masked autoregressive layers, each followed by a reversal of the features."""
     layers: list[Bijection] = []
     for _ in range(depth):
         layers += [MaskedAutoregressive(features, hidden), Reverse(features)]
@@ -56,7 +56,7 @@ def maf(features: int, depth: int, hidden: Sequence[int]) -> Bijection:
 
 
 def residual(features: int, depth: int, hidden: Sequence[int], lipschitz: float) -> Bijection:
-    """Contractive residual blocks, with exact log-dets."""
+    """Contractive residual blocks with exact log-dets."""
     return Chain(*(Residual(Contraction(features, hidden, lipschitz)) for _ in range(depth)))
 
 
@@ -66,24 +66,24 @@ def cnf(features: int, hidden: Sequence[int], time: float, tolerance: float) -> 
 
 
 def matching(features: int, hidden: Sequence[int], tolerance: float) -> Bijection:
-    """Flow matching: a field that is trained on straight lines to noise, with exact traces."""
+    """Flow matching: a velocity field trained on straight lines to noise, with exact traces."""
     return ProbabilityFlow(TimedMLP(features, hidden), StraightLine(), tolerance=tolerance)
 
 
 def diffusion(features: int, hidden: Sequence[int], tolerance: float) -> Bijection:
-    """A predictor of noise under a schedule that preserves the variance, with exact traces."""
+    """A noise predictor under a variance-preserving schedule, with exact traces."""
     model = TimedMLP(features, hidden)
     return ProbabilityFlow(model, VariancePreserving(), "epsilon", tolerance=tolerance)
 
 
 def augmented(features: int, depth: int, hidden: Sequence[int], added: int) -> KernelChain:
-    """Real NVP of the data with standard normal noise beside them."""
+    """Real NVP of the data augmented with ``added`` standard normal features."""
     return KernelChain(augment(features, added), VectorRealNVP(features + added, depth, hidden))
 
 
 class Energy(nn.Module):
-    r"""$u(x) = \tfrac12 \|x\|^2 + n(x)$ with a network n that starts at zero: at first the layer
-    leaves a standard normal distribution as it is, up to its step.
+    r"""$u(x) = \tfrac12 \|x\|^2 + n(x)$ with a network n that starts at zero, so that at first a
+    Langevin layer preserves the standard normal distribution, up to discretization.
     """
 
     def __init__(self, features: int, hidden: Sequence[int]) -> None:
@@ -91,7 +91,7 @@ class Energy(nn.Module):
         self.network = MLP(features, 1, hidden, nn.Tanh)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The energy of each row."""
+        """The energy ``(n,)`` of each row of ``x`` ``(n, features)``."""
         network: Tensor = self.network(x)
         return 0.5 * x.square().sum(1) + network[:, 0]
 
@@ -99,7 +99,7 @@ class Energy(nn.Module):
 def stochastic(
     features: int, depth: int, hidden: Sequence[int], layers: int, steps: int, size: float
 ) -> KernelChain:
-    """Real NVP in parts, with Langevin steps of a learned energy after each."""
+    """Real NVP in ``layers`` parts, each followed by Langevin steps of a learned energy."""
     parts: list[Bijection | Kernel] = []
     for _ in range(layers):
         parts.append(VectorRealNVP(features, depth // layers, hidden))
@@ -110,14 +110,14 @@ def stochastic(
 def rad(
     features: int, depth: int, hidden: Sequence[int], boundaries: Sequence[float]
 ) -> KernelChain:
-    """Regions of the first coordinate, with a learned gate, before Real NVP."""
+    """RAD: regions of the first coordinate with a learned gate, followed by Real NVP."""
     gate = MLP(features, len(boundaries) + 1, hidden)
     return KernelChain(
         RAD(features, tuple(boundaries), gate), VectorRealNVP(features, depth, hidden)
     )
 
 
-# Name -> how a flow of so many features is made, and its options.
+# Name -> constructor of a flow with so many features, and its options.
 FAMILIES: Mapping[str, tuple[Callable[..., Bijection | KernelChain], dict[str, Any]]] = {
     "spline": (spline, {"depth": 4, "hidden": [64, 64], "bins": 8, "bound": 4.0}),
     "maf": (maf, {"depth": 6, "hidden": [64, 64]}),

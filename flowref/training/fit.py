@@ -1,6 +1,4 @@
-"""A run from its first step to its verdict: begin, train or go on, evaluate, draw, audit; each
-stage can be repeated.
-"""
+"""The stages of a run: begin, train or resume, evaluate, plot, audit; each can be repeated."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ from flowref.training.loop import Training, TrainingListener
 from flowref.training.models import build
 from flowref.training.recipes import RECIPES, Recipe
 
-# Seconds for one law, and seconds after which no law is begun.
+# Seconds for one law, and seconds after which no further law is started.
 LAW_SECONDS, AUDIT_SECONDS = 300.0, 120.0
 
 
 def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
-    """The recipe of a data set, with what the user wants otherwise; None leaves a value as it is."""
+    """Returns the recipe of a data set, with changes by the user; None leaves the default."""
     if dataset not in RECIPES:
-        data.load_dataset(dataset)  # which says that there is none
+        data.load_dataset(dataset)  # raises if there is no such data set
     changed = {key: value for key, value in changes.items() if value is not None}
     flow = changed.get("flow", REAL_NVP)
     if flow != REAL_NVP:
@@ -47,8 +45,8 @@ def recipe_for(dataset: str, path: str | None = None, **changes: Any) -> Recipe:
 
 
 def begin(recipe: Recipe, dataset: data.Dataset, parent: Path) -> Path:
-    """A new folder for a run, with its recipe in it. Raises `SpecError` where the model does not
-    take such data.
+    """Creates the folder of a run with its recipe. Raises `SpecError` if the model does not take
+    the data.
     """
     try:
         build(recipe, dataset.event_shape, dataset.levels)
@@ -62,7 +60,7 @@ def begin(recipe: Recipe, dataset: data.Dataset, parent: Path) -> Path:
 
 
 def recipe_dataset(recipe: Recipe) -> data.Dataset:
-    """The data of a recipe."""
+    """Loads the data of a recipe."""
     return data.load_dataset(recipe.dataset, recipe.path, recipe.size, recipe.limit)
 
 
@@ -72,9 +70,10 @@ def train_run(
     listener: TrainingListener,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Train from where the run stands; True when it is done, False when ``stop`` said so.
+    """Trains from the saved state of the run; returns True when it is finished, False if ``stop``
+    returned True.
 
-    The number of torch's threads is that of the recipe meanwhile.
+    Torch uses the recipe's number of threads meanwhile.
     """
     recipe, threads = runs.recipe_of(folder), torch.get_num_threads()
     torch.set_num_threads(recipe.threads)
@@ -87,7 +86,7 @@ def train_run(
 
 
 def finish(folder: Path, dataset: data.Dataset) -> Summary:
-    """Evaluate a trained flow on data it has not seen, and draw the pictures."""
+    """Evaluates a trained flow on test data, and draws the plots."""
     recipe = runs.recipe_of(folder)
     summary = evaluate_run(folder, recipe, dataset)
     plots.draw_plots(folder, recipe, dataset, summary)
@@ -95,7 +94,7 @@ def finish(folder: Path, dataset: data.Dataset) -> Summary:
 
 
 def verify(folder: Path, listener: AuditListener, jobs: int = 2) -> Report:
-    """Audit the trained flow as that of any library is, with the quick profile; the report is kept
+    """Audits the trained flow with the quick profile, like a flow of any library; saves the report
     in the folder.
     """
     options = Options(
@@ -111,7 +110,9 @@ def verify(folder: Path, listener: AuditListener, jobs: int = 2) -> Report:
 
 
 def close(folder: Path, summary: Summary, report: Report | None) -> Summary:
-    """Write the summary, which says that the run is finished."""
+    """Writes the summary, which marks the run as finished; ``report``: the audit, if there
+    is one.
+    """
     tally: dict[str, int] = {}
     if report is not None:
         counts = {
@@ -125,10 +126,9 @@ def close(folder: Path, summary: Summary, report: Report | None) -> Summary:
 
 
 def resumed(folder: Path, path: str | None) -> Recipe:
-    """The recipe of a run to go on with; data that were moved are looked for at ``path`` from now
-    on.
+    """Returns the recipe of a run to resume; ``path``: where the data are now, if they were moved.
 
-    Raises: `RunError` if the run is finished.
+    Raises `RunError` if the run is finished.
     """
     recipe = runs.recipe_of(folder)
     if (folder / runs.SUMMARY).is_file():

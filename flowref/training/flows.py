@@ -1,7 +1,7 @@
-"""The names of the flows that can be fitted; `families` builds them, and loads torch."""
+"""The names of the flows that can be fitted. `families` builds them, which imports torch."""
 
 REAL_NVP = "real-nvp"
-# Trained by matching, not by their likelihood.
+# Trained by a matching loss, not by likelihood.
 MATCHED = ("matching", "diffusion")
 FLOWS = (
     *(REAL_NVP, "spline", "maf", "residual", "cnf", "augmented", "stochastic", "rad"),

@@ -1,5 +1,5 @@
-"""The training loop: Adam on the negative log-likelihood, or what stands for it, stopping early, in steps that a killed
-process loses none of.
+"""The training loop: Adam on the negative log-likelihood or a matching loss, with early stopping
+and a saved state from which a killed process resumes exactly.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ from flowref.training.models import build, standardize, tensor
 from flowref.training.objective import objective
 from flowref.training.recipes import Recipe
 
-# Seconds of work that a killed training has to do again, at most: within an epoch, and at the end
-# of one.
+# Seconds of work that a kill can lose: within an epoch, and at the end of one.
 SAVE_EVERY, SAVE_EPOCHS = 20.0, 2.0
-SMALLEST_RATE = 0.01  # of the first
-EVALUATED = 500  # events at a time
+SMALLEST_RATE = 0.01  # relative to the first
+EVALUATED = 500  # events per batch of an evaluation
 
 
 @dataclass
 class Progress:
-    """Where a training stands. The sums are over the steps of the epoch in hand."""
+    """The progress of a training run. Sums are over the steps of the current epoch."""
 
     epoch: int = 0
     position: int = 0
@@ -50,22 +49,22 @@ class Progress:
 
 
 class TrainingListener:
-    """Is told how a training goes; a front end overrides what it wants to hear."""
+    """Receives the events of a training run; front ends override the methods they need."""
 
     def step(self, training: Training) -> None:
-        """A step was made."""
+        """Called after each step."""
 
     def epoch(self, training: Training, row: dict[str, Any]) -> None:
-        """An epoch is over."""
+        """Called after each epoch, with its metrics."""
 
 
 class Training:
     """A flow in training: weights, optimizer, random state and progress, which are saved and
     restored together.
 
-    Two trainings of one recipe go through the same numbers, one of them killed and resumed any
-    number of times or not: the order of each epoch depends on its number alone, and all other draws
-    come from one generator, whose state is saved.
+    Runs of one recipe compute the same numbers whether or not they are killed and resumed: the
+    order of an epoch depends on its number alone, and all other draws come from one generator,
+    whose state is saved.
     """
 
     def __init__(self, recipe: Recipe, dataset: Dataset, folder: Path) -> None:
@@ -86,19 +85,18 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """How many steps an epoch has; a last batch of one event, which a batch norm refuses, is
-        left out.
-        """
+        """Steps per epoch; a last batch of one event is dropped, since batch norm refuses it."""
         number, batch = len(self.train), self.recipe.batch
         return max(number // batch + (number % batch > 1), 1)
 
     def run(self, listener: TrainingListener, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Train until done (True), or until ``stop`` says so (False); saved either way.
+        """Trains until finished (True), or until ``stop`` returns True (False); the state is saved
+        either way.
 
-        Raises: `RunError` where the loss is not finite any more.
+        Raises `RunError` if the loss is no longer finite.
         """
         while not self.progress.done:
-            for events in self._batches():
+            for events in self._remaining_batches():
                 self._step(events)
                 listener.step(self)
                 if stop():
@@ -109,8 +107,7 @@ class Training:
             listener.epoch(self, self._end_epoch())
         return True
 
-    def _batches(self) -> Iterator[Tensor]:
-        """What is left of the epoch in hand."""
+    def _remaining_batches(self) -> Iterator[Tensor]:
         now, recipe = self.progress, self.recipe
         order = torch.randperm(
             len(self.train), generator=runs.seeded(recipe.seed, "order", now.epoch)
@@ -155,7 +152,7 @@ class Training:
         return self.recipe.rate * (SMALLEST_RATE + (1 - SMALLEST_RATE) * fall)
 
     def _end_epoch(self) -> dict[str, Any]:
-        """Validate, keep the best weights, write the epoch and the state."""
+        """Validates, keeps the best weights, saves metrics and state."""
         now, began = self.progress, time.perf_counter()
         value = mean_nll(
             self.flow,
@@ -188,7 +185,7 @@ class Training:
         return row
 
     def save(self) -> None:
-        """Write the best weights, and then the state to go on from."""
+        """Save the best weights, then the state to resume from."""
         if self.best:
             shape, levels, epoch = (
                 self.dataset.event_shape,
@@ -207,9 +204,10 @@ class Training:
         self.saved = time.monotonic()
 
     def restore(self) -> None:
-        """Go on from the state in the folder, if there is one; else begin.
+        """Load the saved state, if there is one.
 
-        Raises: `RunError` for a state that cannot be read, or is that of another model.
+        Raises `RunError` for a state that cannot be read, or belongs to other data or another
+        model.
         """
         path = self.folder / runs.STATE
         if not path.is_file():
@@ -243,7 +241,7 @@ class Training:
 
 
 def digest(dataset: Dataset) -> str:
-    """Of the data that training sees."""
+    """A SHA-256 digest of the training and validation data."""
     state = hashlib.sha256()
     for values in (dataset.train, dataset.validation):
         state.update(
@@ -261,8 +259,9 @@ def mean_nll(
     repeats: int = 1,
     draws: int = FEW,
 ) -> float:
-    """The mean negative log-density in nats, in eval mode; images are dequantized, each as often as
-    ``repeats`` says. ``draws``: of latents for each event, where they are drawn.
+    """The mean negative log-density per event in nats, of ``events`` ``(n, *event)``, in eval
+    mode; images are dequantized ``repeats`` times each. ``draws``: of latents for each event,
+    if they are drawn.
     """
     flow.eval()
     dequantize = None if levels is None else Dequantize(levels)

@@ -1,5 +1,5 @@
-"""The reference model of a data set: a flow of points, or Real NVP for images, with what brings the data
-to its scale inside it.
+"""The reference model of a data set: a flow of points that standardizes its data, or Real NVP for
+images.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from flowref.training.variants import NormalMixture, vary
 
 
 def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> AnyFlow:
-    """The flow of a recipe before training; that of points begins with an `Affine` that is still
-    the identity.
+    """Builds the untrained flow of a recipe; that of points begins with an `Affine` identity map,
+    for `standardize`.
     """
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
@@ -54,10 +54,10 @@ def build(recipe: Recipe, event_shape: tuple[int, ...], levels: int | None) -> A
 
 @torch.no_grad()
 def standardize(flow: AnyFlow, dataset: Dataset) -> None:
-    r"""Let the flow of points begin with $(x - m) / s$, mean and deviation of the training points.
+    """Sets the first layer of a flow of points to $(x - m) / s$, with mean and deviation of the
+    training points.
 
-    It is a layer like the others, whose log-determinant counts: densities stay those of the data as
-    they were given.
+    The layer counts in the log-det, so densities are those of the original data.
     """
     if dataset.levels is not None:
         return
@@ -75,5 +75,5 @@ def standardize(flow: AnyFlow, dataset: Dataset) -> None:
 
 
 def tensor(values: Any) -> Tensor:
-    """Events as the model takes them."""
+    """Events as a float32 tensor."""
     return torch.as_tensor(values).to(torch.float32)

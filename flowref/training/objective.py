@@ -1,4 +1,4 @@
-"""What a training minimizes: the negative log-likelihood, or the loss of matching of a probability flow."""
+"""Training objectives: the negative log-likelihood, or the matching loss of a probability flow."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from flowref.training.bounds import AnyFlow, seeded_layers
 
 
 def objective(flow: AnyFlow, x: Tensor, penalty: float, random: torch.Generator) -> Loss:
-    """The loss of a batch. Of a flow whose last map is a `ProbabilityFlow` that is the one of matching, at times
-    that are uniform between the ends of its schedule: a squared distance in the place of nats.
+    """The loss of a batch ``x`` ``(n, *event)``: the negative log-likelihood in nats with a
+    penalty, or, if the last map is a `ProbabilityFlow`, its mean squared matching error at
+    times that are uniform on its schedule.
 
-    ``random``: what times and noise, or latents, are drawn from.
+    ``random``: the generator of times and noise, or of latents.
     """
     chained = isinstance(flow, Flow) and isinstance(flow.bijection, Iterable)
     maps: Any = flow.bijection if chained else [None]

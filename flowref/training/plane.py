@@ -1,6 +1,4 @@
-"""The plane: densities on a grid, and the integral of a density by cells that are halved where it
-matters.
-"""
+"""Densities in the plane: values on a grid, and the integral by adaptive cells."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ from flowref.training.bounds import FEW, AnyFlow, DrawnFlow, log_density, seeded
 
 CHUNK = 60_000
 SAMPLES = 100_000
-# A cell is divided while two rules disagree by more than this, or while the density at a sample in
-# it is so many times its mean.
+# A cell is split while two rules differ by more than this, or while the density at a sample in it
+# exceeds its mean so many times.
 DISAGREEMENT, PEAK = 3e-7, 3.0
 COARSEST, FINEST, EVALUATIONS = 6, 18, 2_000_000
-# The points of both rules in a cell.
+# Points per cell of both rules together.
 RULES = 4**2 + 2**2
 Cells = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -29,13 +27,13 @@ Values = NDArray[np.float64]
 
 @torch.no_grad()
 def density(flow: AnyFlow, points: Tensor) -> Tensor:
-    """The density at each point; an estimate without bias where latents are drawn."""
+    """The density ``(n,)`` at ``points`` ``(n, 2)``; an unbiased estimate if latents are drawn."""
     return torch.cat([log_density(flow, chunk).exp() for chunk in points.split(CHUNK)])
 
 
 def on_grid(flow: AnyFlow, box: Tensor, cells: int) -> Tensor:
-    """The density at the middle of each cell of a grid over a box
-    ``((left, bottom), (right, top))``, the lowest row first.
+    """The density ``(cells, cells)`` at the cell midpoints of a grid over a box ``((left, bottom),
+    (right, top))``, lowest row first.
     """
     midpoints = (torch.arange(cells, dtype=box.dtype) + 0.5) / cells
     x, y = (box[0, axis] + (box[1] - box[0])[axis] * midpoints for axis in (0, 1))
@@ -44,12 +42,14 @@ def on_grid(flow: AnyFlow, box: Tensor, cells: int) -> Tensor:
 
 
 def displayed_density(values: Tensor) -> Tensor:
-    """Densities as pictures show them: far from the data, where a flow may overflow, no number is 0."""
+    """Densities for plots: non-finite ones, from overflow far from the data, become 0."""
     return values.nan_to_num(nan=0.0, posinf=0.0)
 
 
 def box_of(points: Tensor, margin: float) -> Tensor:
-    """The box that holds points, with a margin on each side in parts of its width."""
+    """The bounding box ``(2, 2)`` of ``points`` ``(n, 2)``, with a margin relative to its size on
+    each side.
+    """
     low, high = points.min(0).values, points.max(0).values
     return torch.stack((low - margin * (high - low), high + margin * (high - low)))
 
@@ -58,12 +58,12 @@ def plane_integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = S
     r"""$\int p(x)\,dx$ over the plane, in float64.
 
     A flow may send a little of its mass far away, along ridges thinner than any grid. The box is
-    therefore that of many samples with a margin, and its cells are divided in four where the
-    midpoint rules of 2 by 2 and of 4 by 4 points disagree, and where the density at a sample is far
-    above that of all these points, which then lie beside a ridge. Samples only say where to look:
-    what is summed is the density, on cells at not many more than ``evaluations`` points. ``count``:
-    how many samples. Estimates of a density are added up over a grid: cells of which two rules
-    disagree would be all.
+    therefore that of many samples with a margin, and a cell is split in four where the midpoint
+    rules of 2 by 2 and 4 by 4 points differ, or where the density at a sample is far above that at
+    all these points, which then miss a ridge. Samples only choose the cells: the sum is over
+    densities, at not many more than ``evaluations`` points. ``count``: number of samples. Noisy
+    estimates of a density are summed over a fixed grid, since the two rules would differ in every
+    cell.
     """
     exact = copy.deepcopy(flow).double().eval()
     samples = exact.sample(count, runs.seeded("integral"))
@@ -98,7 +98,9 @@ def plane_integral(flow: AnyFlow, evaluations: int = EVALUATIONS, count: int = S
 
 
 def rule(flow: AnyFlow, box: Tensor, cells: Cells, level: int, points: int) -> Values:
-    """The integral over each cell by the midpoint rule with so many points along each axis."""
+    """The integrals ``(n,)`` over cells ``(n, 2)`` by the midpoint rule with ``points`` points per
+    axis.
+    """
     size = (box[1] - box[0]) / 2**level
     inside = (torch.arange(points, dtype=torch.float64) + 0.5) / points
     offsets = torch.stack(torch.meshgrid(inside, inside, indexing="ij"), -1).reshape(-1, 2)
@@ -109,8 +111,8 @@ def rule(flow: AnyFlow, box: Tensor, cells: Cells, level: int, points: int) -> V
 
 
 def highest(positions: Values, peaks: Values, cells: Cells, level: int) -> Values:
-    """The highest density at a sample in each cell, given where the samples are in parts of the
-    box; 0 where there are none.
+    """The highest density at a sample in each cell, ``(n,)``, 0 in cells without samples;
+    ``positions`` ``(m, 2)``: the samples, relative to the box.
     """
     inside = np.floor(positions * 2**level).astype(np.int64) @ [2**level, 1]
     order = inside.argsort(kind="stable")

@@ -1,4 +1,4 @@
-"""Pictures of a run: samples beside data, density, latents, and how training went."""
+"""Plots of a run: samples next to data, density, latents, and training curves."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Array = NDArray[Any]
 
 @contextmanager
 def figure(path: Path, columns: int = 1, size: tuple[float, float] = (5.0, 4.4)) -> Iterator[Any]:
-    """Axes side by side, saved as a PNG afterwards; no display is needed and no setting of
-    matplotlib is changed.
+    """Axes in a row, saved as a PNG afterwards; needs no display and leaves matplotlib's settings
+    unchanged.
     """
     package("matplotlib").use("Agg", force=False)
     with package("matplotlib").rc_context(STYLE):
@@ -54,13 +54,13 @@ def figure(path: Path, columns: int = 1, size: tuple[float, float] = (5.0, 4.4))
         canvas = Figure(figsize=(size[0] * columns, size[1]), layout="constrained")
         package("matplotlib.backends.backend_agg").FigureCanvasAgg(canvas)
         yield canvas.subplots(1, columns, squeeze=False)[0]
-        beside = path.with_name(f".{path.name}")
-        canvas.savefig(beside, format="png", bbox_inches="tight", pad_inches=0.15)
-        beside.replace(path)
+        temporary = path.with_name(f".{path.name}")
+        canvas.savefig(temporary, format="png", bbox_inches="tight", pad_inches=0.15)
+        temporary.replace(path)
 
 
 def draw_plots(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary) -> list[Path]:
-    """All pictures of a finished training."""
+    """Draws all plots of a finished run; returns their paths."""
     flow = runs.load(str(folder))
     names = {name: folder / f"{name}.png" for name in ("samples", "latents", "training", "density")}
     training(names["training"], runs.metrics(folder), dataset, summary)
@@ -76,13 +76,13 @@ def draw_plots(folder: Path, recipe: Recipe, dataset: Dataset, summary: Summary)
 
 
 def panel(box: Array) -> tuple[float, float]:
-    """The size of a panel, in inches, that a section of the plane with equal units fills."""
+    """The size of a panel, in inches, for a box ``(2, 2)`` of the plane with equal units."""
     width, height = (box[1] - box[0]).tolist()
     return 4.6 + 0.6, min(max(4.6 * height / width, 2.6), 6.5) + 1.0
 
 
 def direction_hues(values: Array) -> Array:
-    """A color for each point by its direction from their mean, once around the circle of hues."""
+    """Colors ``(n, 3)`` of points ``(n, 2)`` by their direction from the mean."""
     turns = np.arctan2(*(values - values.mean(0)).T[::-1]) / (2 * np.pi) % 1
     hues: Array = package("matplotlib.colors").hsv_to_rgb(
         np.stack([turns, 0 * turns + 0.75, 0 * turns + 0.82], -1)
@@ -91,12 +91,12 @@ def direction_hues(values: Array) -> Array:
 
 
 def equal_unit_axes(axes: Any, box: Array) -> None:
-    """The same section of the plane, with equal units."""
+    """Sets the limits of axes to a box, with equal units."""
     axes.set(xlim=box[:, 0], ylim=box[:, 1], aspect="equal", xlabel="$x_1$", ylabel="$x_2$")
 
 
 def plot_points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
-    """Test points beside as many samples."""
+    """Test points next to as many samples."""
     seen = dataset.test[:SHOWN]
     drawn = flow.sample(len(seen), runs.seeded(seed, "plot")).numpy()
     box = box_of(torch.as_tensor(seen), 0.12).numpy()
@@ -111,7 +111,7 @@ def plot_points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
 
 
 def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
-    """The density over the plane, and where some test points lie."""
+    """The density over the plane, with some test points."""
     box = box_of(torch.as_tensor(dataset.test, dtype=torch.float32), 0.12)
     drawn = isinstance(flow, DrawnFlow) and flow.lower_bound
     with seeded_layers(flow, runs.seeded("density")):
@@ -132,8 +132,8 @@ def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
 
 @torch.no_grad()
 def plot_latents(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
-    """Test points and what the flow makes of them, which should be a standard normal distribution;
-    where there are more latents than entries, their first two.
+    """Test points and their latents, which should be standard normal; the first two latents if
+    there are more.
     """
     seen = dataset.test[:SHOWN]
     with seeded_layers(flow, runs.seeded("latents")):
@@ -163,7 +163,7 @@ def plot_latents(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
 
 
 def training(path: Path, rows: list[dict[str, Any]], dataset: Dataset, summary: Summary) -> None:
-    """Train and validation values by epoch, with the baselines."""
+    """Training and validation values by epoch, with the baselines."""
     unit = 1.0 if dataset.levels is None else 1 / (dataset.dims * math.log(2))
     epochs = [row["epoch"] for row in rows]
     lines = {part: [unit * row[f"{part}_nll"] for row in rows] for part in ("train", "validation")}
@@ -205,7 +205,9 @@ def training(path: Path, rows: list[dict[str, Any]], dataset: Dataset, summary: 
 
 
 def grid(events: Array, columns: int, levels: int) -> Array:
-    """Images `(N, C, H, W)` in rows, one pixel apart, as values from 0 to 1 `(height, width, C)`."""
+    """Images ``(n, C, H, W)`` in rows, one pixel apart, as values from 0 to 1 ``(height, width,
+    C)``.
+    """
     count, channels, height, width = events.shape
     lines = math.ceil(count / columns)
     sheet = np.full((lines * (height + 1) + 1, columns * (width + 1) + 1, channels), 0.5)
@@ -217,7 +219,7 @@ def grid(events: Array, columns: int, levels: int) -> Array:
 
 
 def show(axes: Any, events: Array, levels: int, title: str) -> None:
-    """A grid of images, as square as it can be; those of one channel are ink on paper."""
+    """A roughly square grid of images ``(n, C, H, W)``; one channel is drawn as ink on paper."""
     sheet = grid(events, math.ceil(math.sqrt(len(events))), levels)
     gray = sheet.shape[-1] == 1
     axes.imshow(
@@ -228,7 +230,7 @@ def show(axes: Any, events: Array, levels: int, title: str) -> None:
 
 
 def plot_images(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
-    """Test images beside as many samples, which are not chosen."""
+    """Test images next to as many random samples."""
     assert dataset.levels is not None
     count = min(100 if dataset.dims <= 784 else 64, len(dataset.test))
     drawn = (
@@ -241,8 +243,8 @@ def plot_images(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
 
 @torch.no_grad()
 def image_latents(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
-    """All entries of the latents of test images beside the normal density, and their squared norms
-    beside chi squared.
+    """All entries of the latents of test images against the normal density, and their squared
+    norms against chi squared.
     """
     assert dataset.levels is not None
     x = Dequantize(dataset.levels)(

@@ -1,7 +1,6 @@
-"""Readers of image sets in the formats in which they are published: MNIST, CIFAR-10, CelebA.
-
-Each gives unsigned bytes `(N, channels, height, width)`, and refuses in one sentence what it cannot
-read in full.
+"""Readers of image sets in their published formats: MNIST, CIFAR-10, CelebA. Each returns unsigned
+bytes ``(n, channels, height, width)``, and raises `DataError` for files that it cannot read in
+full.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from flowref.training.extras import package
 
 Images = NDArray[np.uint8]
 
-# An IDX file begins with two zeros, the kind of its numbers, and how many axes it has.
+# An IDX file begins with two zero bytes, the type of its numbers, and the number of axes.
 IDX_IMAGES, IDX_LABELS, IDX_BYTES = 0x0803, 0x0801, 0x08
 CIFAR_SHAPE = (3, 32, 32)
 CIFAR_RECORD, CIFAR_CLASSES = 1 + 3 * 32 * 32, 10
-# Aligned CelebA images, and the square about their center that holds the face.
+# Aligned CelebA images, and the central square that holds the face.
 CELEBA_WIDTH, CELEBA_HEIGHT, CELEBA_CROP = 178, 218, 148
 PICTURES = (".jpg", ".jpeg", ".png")
 
 
 def content(path: Path) -> bytes:
-    """All bytes of a file, unpacked if it is packed by gzip."""
+    """All bytes of a file, decompressed if it is gzipped. Raises `DataError`."""
     try:
         packed = path.read_bytes()
     except OSError as error:
@@ -47,14 +46,16 @@ def content(path: Path) -> bytes:
 
 
 def folder_of(path: Path) -> Path:
-    """The folder, or one sentence."""
+    """Returns the path; raises `DataError` if it is not a folder."""
     if not path.is_dir():
         raise DataError(f"there is no folder {path}; give the folder that holds the data")
     return path
 
 
 def idx_images(path: Path) -> Images:
-    """The images of an IDX file: magic number, three sizes, then the pixels, row by row."""
+    """The images ``(n, 1, height, width)`` of an IDX file: magic number, three sizes, then the
+    pixels by row.
+    """
     raw = content(path)
     if len(raw) < 16:
         raise DataError(
@@ -90,7 +91,7 @@ def idx_images(path: Path) -> Images:
 
 
 def mnist(path: Path, train: bool) -> Images:
-    """The training or test images of MNIST in a folder, plain or packed."""
+    """The training or test images of MNIST in a folder, ``(n, 1, 28, 28)``, gzipped or not."""
     stem = "train" if train else "t10k"
     names = [f"{stem}-images{dash}idx3-ubyte{end}" for dash in "-." for end in ("", ".gz")]
     for folder in (folder_of(path), path / "MNIST" / "raw", path / "raw"):
@@ -104,8 +105,8 @@ def mnist(path: Path, train: bool) -> Images:
 
 
 def cifar10(path: Path, train: bool) -> Images:
-    """The training or test images of CIFAR-10: one byte for the class, then 1024 each for red,
-    green and blue.
+    """The training or test images of CIFAR-10, ``(n, 3, 32, 32)``: one byte for the class, then
+    1024 each for red, green and blue.
     """
     folder = folder_of(path)
     if (path / "cifar-10-batches-bin").is_dir():
@@ -125,7 +126,7 @@ def cifar10(path: Path, train: bool) -> Images:
 
 
 def cifar_batch(path: Path) -> Images:
-    """The images of one batch."""
+    """The images ``(n, 3, 32, 32)`` of one batch file."""
     raw = content(path)
     if not raw or len(raw) % CIFAR_RECORD:
         raise DataError(
@@ -146,9 +147,7 @@ def cifar_batch(path: Path) -> Images:
 
 
 def celeba(path: Path, size: int, limit: int | None = None) -> Images:
-    """Faces from a folder of pictures, in the order of their names, as squares of this size in
-    three colors.
-    """
+    """Faces from a folder of pictures, in the order of their names, ``(n, 3, size, size)``."""
     folder = folder_of(path)
     if (path / "img_align_celeba").is_dir():
         folder = path / "img_align_celeba"
@@ -165,8 +164,8 @@ def celeba(path: Path, size: int, limit: int | None = None) -> Images:
 
 
 def picture(path: Path, size: int) -> Any:
-    """One picture as `(3, size, size)`: the face cut out of an aligned image; a square is taken as
-    it is.
+    """One picture as ``(3, size, size)``: the face cropped from an aligned image, or a square one
+    whole.
     """
     Image = package("PIL.Image")
     try:

@@ -1,6 +1,4 @@
-"""Recipes: all that a training depends on, as a value that is written beside it and read again to
-go on.
-"""
+"""Recipes: all that a training run depends on, saved with the run and read again to resume it."""
 
 from __future__ import annotations
 
@@ -17,15 +15,14 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is fitted to what, and how.
+    """The flow, its data, and the settings of the training.
 
-    ``flow``: the family, of points one of `FLOWS`. ``model``: its options; ``variants``: changes to what they build
-    (see `variants.VARIANTS`).
-    ``epochs``: at most; the learning rate falls from ``rate`` along half a cosine until then.
-    ``patience``: epochs without a better validation value after which training stops.
-    ``penalty``: weight of the squared scales of the couplings. ``clip``: largest norm of a
-    gradient. ``flips``: whether half of the images are mirrored. ``threads``: of torch; sums depend
-    on it, so that a run keeps the number that it began with.
+    ``flow``: the family, for points one of `FLOWS`. ``model``: its options; ``variants``: changes
+    to the built model (see `variants.VARIANTS`). ``epochs``: at most; the learning rate falls from
+    ``rate`` along half a cosine until then. ``patience``: epochs without a better validation value
+    after which training stops. ``penalty``: weight of the squared scales of the couplings.
+    ``clip``: largest norm of a gradient. ``flips``: whether half of the images are mirrored.
+    ``threads``: of torch; sums depend on it, so a run keeps its first number.
     """
 
     dataset: str
@@ -51,12 +48,12 @@ class Recipe:
                 raise RunError(f"{name} is {getattr(self, name)}; expected a positive number")
 
     def to_json(self) -> str:
-        """As text."""
+        """The recipe as JSON."""
         return json.dumps({"flowref-run": SCHEMA, **asdict(self)}, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Recipe:
-        """Read a recipe. Raises `RunError` for text that is none."""
+        """Reads a recipe; raises `RunError` if the text is not one."""
         try:
             row = json.loads(text)
         except ValueError as error:
@@ -85,17 +82,17 @@ class Recipe:
             raise RunError(f"{where} was changed: {error}; start another run") from None
 
 
-# Points: six times a coupling, a batch norm of running averages and a 1x1 convolution.
+# Points: six times a coupling, a batch norm with running averages and a 1x1 convolution.
 POINTS = Recipe(
     "moons", model={"depth": 6, "hidden": [64, 64]}, epochs=75, batch=512, rate=5e-3, patience=40
 )
-# Images: the sizes of the networks follow the number of images and of pixels, so that a small
-# machine is done in hours, or minutes.
+# Images: networks grow with the number of images and pixels, so that a small machine finishes
+# within hours or minutes.
 RECIPES: dict[str, Recipe] = {
     **{name: replace(POINTS, dataset=name) for name in DRAWN},
     "digits": Recipe(
         "digits",
-        # A small alpha, since most pixels have the lowest level; averages that keep up with the few
+        # A small alpha, since most pixels have the lowest level; averages fast enough for the few
         # steps of an epoch.
         model={
             "scales": 2,

@@ -1,5 +1,5 @@
-"""A run on disk: its recipe, its weights, all that is needed to go on, its metrics; each file is
-whole or absent.
+"""A run on disk: recipe, weights, state to resume from, and metrics. Each file is complete or
+absent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Tensors = Mapping[str, Tensor]
 
 
 def new_folder(parent: Path, dataset: str) -> Path:
-    """A folder of its own for a run: the first free one of moons-1, moons-2, ..."""
+    """Creates a new folder for a run: the first free one of moons-1, moons-2, ..."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         taken = [
@@ -60,7 +60,7 @@ def is_run(path: Path) -> bool:
 
 
 def unfinished(parent: Path, dataset: str) -> Path | None:
-    """The last run of a data set that can be gone on with."""
+    """The latest unfinished run of a data set, or None."""
     folders = [
         path
         for path in parent.glob(f"{dataset}-*")
@@ -70,34 +70,30 @@ def unfinished(parent: Path, dataset: str) -> Path | None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a machine that stops meanwhile, finds the old content or
-    the new, whole.
-    """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Writes a file atomically: after a crash it has the old content or the new one, complete."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise RunError(
             f"{path} cannot be written: {error.strerror}; free some space, then resume the run"
         ) from None
 
 
 def write_tensors(path: Path, tensors: Tensors, about: Any) -> None:
-    """Write tensors with a note in JSON beside them."""
+    """Writes tensors with metadata, as JSON, in safetensors format."""
     save = package("safetensors.torch").save
     kept = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
     replace_file(path, save(kept, {"flowref": json.dumps(about)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """Tensors and their note. Raises `RunError` for a file that is missing, cut off or of another
-    kind.
-    """
+    """Returns tensors and metadata; raises `RunError` for a missing, truncated or foreign file."""
     opened = package("safetensors").safe_open
     if not path.is_file():
         raise RunError(
@@ -121,7 +117,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], Any]:
 
 
 def recipe_of(folder: Path) -> Recipe:
-    """The recipe of a run."""
+    """The recipe of a run; raises `RunError` if there is none."""
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -132,10 +128,10 @@ def recipe_of(folder: Path) -> Recipe:
 
 
 def load(path: str) -> AnyFlow:
-    """The trained flow in the folder of a run, in eval mode; its `levels` is the number of pixel
-    values, or None.
+    """Returns the trained flow of a run's folder, in eval mode; its `levels` is the number of
+    pixel values, or None.
 
-    Raises: `RunError` for a folder that holds no run, or one whose files are damaged.
+    Raises `RunError` for a folder without a run, or with damaged files.
     """
     folder = Path(path)
     recipe = recipe_of(folder)
@@ -157,13 +153,13 @@ def levels_of(folder: Path) -> int | None:
 
 
 def add_metrics(folder: Path, row: Mapping[str, Any]) -> None:
-    """Append one epoch."""
+    """Append the metrics of one epoch."""
     with (folder / METRICS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """The epochs so far; a line that was being written when the training ended is left out."""
+    """The metrics of each epoch so far; a truncated last line is dropped."""
     rows = []
     with contextlib.suppress(OSError):
         for line in (folder / METRICS).read_text(encoding="utf-8", errors="replace").splitlines():
@@ -173,12 +169,12 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def keep_metrics(folder: Path, epochs: int) -> None:
-    """Drop what was written after the state that a run goes on from."""
+    """Drop the metrics of epochs after the state that a run resumes from."""
     kept = [row for row in metrics(folder) if row["epoch"] <= epochs]
     replace_file(folder / METRICS, "".join(json.dumps(row) + "\n" for row in kept).encode())
 
 
 def seeded(*words: Any) -> torch.Generator:
-    """A generator for one purpose, named by words and numbers."""
+    """A generator for one purpose, seeded by words and numbers."""
     digest = hashlib.sha256(repr(words).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)

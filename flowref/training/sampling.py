@@ -1,4 +1,4 @@
-"""Samples of a run as a file: a picture to look at, or numbers to compute with."""
+"""Samples of a run as a file: a picture, or an array."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CHUNK = 500
 
 
 def sample_run(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int | None]:
-    """Samples `(count, *event_shape)` of a run, and the number of pixel values: images are rounded
-    down to levels.
+    """Samples ``(count, *event)`` of a run, and the number of pixel values or None; images are
+    rounded down to levels.
     """
     flow, levels = runs.load(str(folder)), runs.levels_of(folder)
     random = runs.seeded(seed, "samples")
@@ -35,10 +35,10 @@ def sample_run(folder: Path, count: int, seed: int) -> tuple[NDArray[Any], int |
 
 
 def write_samples(folder: Path, count: int, seed: int, out: Path) -> None:
-    """Draw samples into a PNG (a scatter plot, or a grid of images) or an NPZ (the array
+    """Draws samples into a PNG (a scatter plot, or a grid of images) or an NPZ (the array
     ``samples``).
 
-    Raises: `SpecError` for another kind of file.
+    Raises `SpecError` for other file types.
     """
     kind = out.suffix.casefold()
     if kind not in KINDS:

@@ -1,6 +1,4 @@
-r"""Changes to a reference model that has been built, for comparisons: each is one departure from
-the model as it stands.
-"""
+"""Changes to a built reference model, for comparisons; each changes one thing."""
 
 from __future__ import annotations
 
@@ -22,8 +20,8 @@ class NormalMixture(nn.Module):
     $L_k$ lower triangular.
 
     The weights start equal, $L_k$ as the identity, and the means at draws from a standard normal
-    distribution. ``placed``: whether training begins with `place`.
-    Shapes: z `(N, features)`, log-density `(N,)`.  Units: nats.
+    distribution. ``placed``: whether training begins with `place`. Shapes: z ``(n, features)``,
+    log-density ``(n,)``. Units: nats.
     """
 
     def __init__(self, features: int, components: int) -> None:
@@ -35,13 +33,13 @@ class NormalMixture(nn.Module):
         self.below = nn.Parameter(torch.zeros(components, features, features))
 
     def factors(self) -> Tensor:
-        r"""$L_1, \dots, L_K$."""
+        r"""$L_1, \dots, L_K$, ``(K, features, features)``."""
         return self.below.tril(-1) + torch.diag_embed(self.log_diagonals.exp())
 
     @torch.no_grad()
     def place(self, z: Tensor) -> None:
-        """Give the components means and covariances of the clusters that the best of ten runs of
-        Lloyd's algorithm finds.
+        """Initialize means and covariances by the clusters of ``z`` ``(n, features)`` from the
+        best of ten runs of Lloyd's algorithm.
         """
         least = math.inf
         for start in range(10):
@@ -65,7 +63,7 @@ class NormalMixture(nn.Module):
                 self.below.copy_(factors)
 
     def log_prob(self, z: Tensor) -> Tensor:
-        """The log-density of each row."""
+        """The log-density ``(n,)`` of each row of ``z`` ``(n, features)``, in nats."""
         check_event(z, self.event_shape, "the base density")
         offsets = (z - self.means[:, None]).mT  # (components, features, rows)
         squares = (
@@ -79,7 +77,7 @@ class NormalMixture(nn.Module):
         return total
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """n events. The choice of a component has no gradient."""
+        """Draws n events ``(n, features)``. The choice of a component has no gradient."""
         chosen = torch.multinomial(
             self.logits.detach().softmax(0), n, replacement=True, generator=generator
         )
@@ -88,7 +86,7 @@ class NormalMixture(nn.Module):
 
 
 def act_norms(flow: Flow) -> None:
-    """`ActNorm` in place of every `InvertibleBatchNorm` between couplings."""
+    """Replaces each `InvertibleBatchNorm` between couplings by `ActNorm`."""
     for module in list(flow.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, InvertibleBatchNorm):
@@ -96,7 +94,7 @@ def act_norms(flow: Flow) -> None:
 
 
 def normed_conditioners(flow: Flow) -> None:
-    """`BatchNorm` before each activation of every `MLP`."""
+    """Adds `BatchNorm` before each activation of every `MLP`."""
     for module in flow.modules():
         if isinstance(module, AffineCoupling) and isinstance(module.conditioner, MLP):
             layers: list[nn.Module] = []
@@ -111,8 +109,8 @@ def normed_conditioners(flow: Flow) -> None:
 
 @torch.no_grad()
 def nonzero_outputs(flow: Flow) -> None:
-    """The last layers of all conditioners as torch draws them, so that no coupling starts as the
-    identity.
+    """Draws the last layers of all conditioners by torch's default, so that no coupling starts as
+    the identity.
     """
     for module in flow.modules():
         if not isinstance(module, AffineCoupling):
@@ -128,22 +126,20 @@ def nonzero_outputs(flow: Flow) -> None:
 
 
 def mixture_base(flow: Flow) -> None:
-    """A `NormalMixture` of two components in place of the standard normal base."""
+    """Replaces the standard normal base by a `NormalMixture` of two components."""
     (features,) = flow.base.event_shape
     flow.base = NormalMixture(features, 2)  # type: ignore[assignment]  # another density of the same events
 
 
 def placed_base(flow: Flow) -> None:
-    """The same, with components that start on two clusters of the data, as the flow before training
-    shows them.
-    """
+    """The same with components initialized on two clusters of the latents of the data."""
     mixture_base(flow)
     assert isinstance(flow.base, NormalMixture)
     flow.base.placed = True
 
 
-# What a recipe may ask for, in the order in which it is done: those that draw come last, so that
-# all else starts alike.
+# The variants of recipes in the order in which they apply: those that draw come last, so that all
+# else starts equal.
 VARIANTS: Mapping[str, Callable[[Flow], None]] = {
     "act-norm": act_norms,
     "normed-conditioner": normed_conditioners,
@@ -154,7 +150,7 @@ VARIANTS: Mapping[str, Callable[[Flow], None]] = {
 
 
 def vary(flow: Flow, names: Any) -> Flow:
-    """Make the changes of these names. Raises: `RunError` for one that is none of them."""
+    """Applies the variants of these names; raises `RunError` for an unknown name."""
     unknown = [name for name in names if name not in VARIANTS]
     if unknown:
         raise RunError(f"there is no variant {unknown[0]!r}; expected one of {', '.join(VARIANTS)}")

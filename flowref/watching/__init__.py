@@ -1,14 +1,14 @@
-"""Training watched while it runs: what is not finite, and which laws the model breaks.
+"""Watching a training run: non-finite numbers, and laws that the model violates.
 
-| module | holds |
+| module | contents |
 |---|---|
-| `pace` | at which steps a check is due, within a share of the time |
-| `calls` | the calls of a model that training makes, recorded |
-| `operators` | the first operator whose result, or whose gradient, is not finite |
-| `screens` | measures on a few rows that take about a step; what they suspect is judged by a law |
+| `pace` | when a check is due, within a share of the time |
+| `calls` | the calls that training makes of a model, recorded |
+| `operators` | the first operator with a non-finite result or gradient |
+| `screens` | measures on a few rows that cost about a step; a law judges what they suspect |
 | `cases` | the batch and the model in a folder that `flowref replay` reads |
 | `modules` | the watch of a torch module |
-| `lightning`, `functions` | the same as a callback of Lightning, and of a function in JAX |
+| `lightning`, `functions` | the same as a callback of Lightning, and for a function in JAX |
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def watch(
     report: Callable[[str], Any] = print,
     folder: str | Path = ".flowref/watch",
 ) -> Watch:
-    """Watch a torch module while a user's own loop trains it, by ``with flowref.watch(model): ...``.
+    """Watch a torch module while a user's own loop trains it, by ``with flowref.watch(model):
+    ...``.
 
-    At each step of an optimizer of its parameters a gradient is looked at; the first step that is
-    not finite is traced to its operator. Each ``every`` steps, or as seldom as keeps the watch
-    within one per cent of the time, ``rows`` rows of the last batch are mapped there and back, their
-    log-det is compared with that of the Jacobian, and rows are compared with themselves alone. ``report``
-    is called with each finding, one sentence; ``folder`` is where cases are saved. The training is never
-    interrupted and its random state is left as it is.
+    At each optimizer step of its parameters one gradient is checked; the first step with a
+    non-finite number is traced to its operator. Every ``every`` steps, or less often to stay within
+    one per cent of the time, the last batch's first ``rows`` rows go through the round trip, their
+    log-det is compared with that of the Jacobian, and each row's result with its result in a batch
+    of copies. ``report`` is called with each finding, one sentence; ``folder`` is where cases are
+    saved. Training is never interrupted and its random state is unchanged.
 
-    Raises: `TargetError` where ``model`` is no torch module, or a number is below 1.
+    Raises `TargetError` if ``model`` is not a torch module, or a number is below 1.
     """
     from flowref.loading.ownership import framework
 
@@ -68,11 +69,12 @@ def steps(
     inverse: Callable[[Any, Any], Any] | None = None,
     report: Callable[[str], Any] = print,
 ) -> Steps:
-    """Watch a loop in JAX, which calls what is returned with ``(parameters, batch)`` at each step.
+    """Returns a watch for a loop in JAX, which calls it with ``(parameters, batch)`` at each step.
 
-    ``loss(parameters, batch)`` is a number; ``forward(parameters, x)`` returns values and log-dets of rows, and
-    ``inverse(parameters, z)`` values, or a pair that begins with them. Each ``every`` steps the loss of ``rows`` rows and
-    its gradients must be finite, the round trip return, and the log-det be that of the Jacobian.
+    ``loss(parameters, batch)`` returns a number; ``forward(parameters, x)``, with ``x`` ``(n,
+    *event)``, returns values and log-dets ``(n,)``; ``inverse(parameters, z)`` returns values, or a
+    tuple that begins with them. Every ``every`` steps, on ``rows`` rows, the loss and its gradients
+    must be finite, the inverse must return the rows, and the log-det must be that of the Jacobian.
     """
     from flowref.watching.functions import Steps
 

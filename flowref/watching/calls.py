@@ -1,4 +1,4 @@
-"""The calls of a model that training makes, recorded on the instance."""
+"""The calls that training makes of a model, recorded on the instance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-# Methods that a training loop calls, where a model has them.
+# Methods that training loops call, on models that have them.
 METHODS = (
     "forward", "log_prob", "inverse", "log_likelihood", "forward_kld", "reverse_kld", "nll", "loss", "compute_loss",
     "elbo", "training_step",
@@ -18,7 +18,9 @@ METHODS = (
 
 @dataclass
 class Call:
-    """One call of a method of a model; ``then``: that of ``log_prob`` of the distribution which it returned."""
+    """One call of a method of a model; ``then``: the arguments of ``log_prob`` of the distribution
+    that it returned.
+    """
 
     method: str
     args: tuple[Any, ...]
@@ -28,7 +30,7 @@ class Call:
     gradients: dict[int, torch.Tensor] = field(default_factory=dict)
 
     def again(self, model: Any) -> Any:
-        """The result of the same call of another model."""
+        """Returns the result of the same call on another model."""
         result = getattr(model, self.method)(*self.args, **self.kwargs)
         if self.then is not None:
             args, kwargs = self.then
@@ -37,20 +39,22 @@ class Call:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """The floating tensors given, those of the last call first."""
+        """The floating tensors among the arguments, those of the last call first."""
         later = [] if self.then is None else list(floating(self.then))
         return [*later, *floating((self.args, self.kwargs))]
 
 
 class Recorded:
-    """A bound method that shows its outermost calls to a listener; a copy of the model has the plain method."""
+    """A bound method that reports its outermost calls to a listener; in copies of the model it is
+    the original method.
+    """
 
     def __init__(self, model: Any, name: str, listener: CallListener) -> None:
         self.model, self.name, self.listener = model, name, listener
         self.plain: Callable[..., Any] = getattr(model, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the method returns; calls within calls, and without gradients, are not shown."""
+        """Calls the method. Nested calls, and calls without gradients, are not reported."""
         if self.listener.inside or torch.compiler.is_compiling() or not torch.is_grad_enabled():
             return self.plain(*args, **kwargs)
         return self.listener.observe(self.plain, Call(self.name, args, kwargs))
@@ -60,14 +64,14 @@ class Recorded:
 
 
 class CallListener:
-    """Hands calls to a watch: before they run, when they raise, and with their outputs."""
+    """Passes calls to a watch: after they return, with their outputs, and when they raise."""
 
     def __init__(self, returned: Callable[[Call], None], raised: Callable[[Call], None]) -> None:
         self.inside = False
         self._returned, self._raised = returned, raised
 
     def observe(self, plain: Callable[..., Any], call: Call) -> Any:
-        """The result of a call, which is handed on."""
+        """Returns the result of a call, and reports the call."""
         self.inside = True
         try:
             result = plain(*call.args, **call.kwargs)
@@ -79,7 +83,9 @@ class CallListener:
         call.outputs = list(floating(result))
         if call.outputs:
             self._returned(call)
-        elif callable(getattr(result, "log_prob", None)):  # a distribution, which is called next
+        elif callable(
+            getattr(result, "log_prob", None)
+        ):  # a distribution: its log_prob is called next
             self._follow(result, call)
         return result
 
@@ -102,12 +108,12 @@ class CallListener:
             self._returned(later)
             return result
 
-        with suppress(AttributeError, TypeError):  # one with slots is not watched
+        with suppress(AttributeError, TypeError):  # an object with slots is not watched
             distribution.log_prob = log_prob
 
 
 def record(model: Any, listener: CallListener) -> Callable[[], None]:
-    """Record the calls of a model from now on; what is returned ends it."""
+    """Record the calls of a model from now on; returns a function that ends it."""
     names = [
         name
         for name in METHODS
@@ -128,7 +134,7 @@ def record(model: Any, listener: CallListener) -> Callable[[], None]:
 
 
 def plain_copy(model: Any, duplicate: Callable[[Any], Any]) -> Any:
-    """A copy of a recorded model without what records."""
+    """Copies a recorded model, without the recording methods."""
     copy = duplicate(model)
     for name in METHODS:
         vars(copy).pop(name, None) if name in vars(model) else None
@@ -136,7 +142,9 @@ def plain_copy(model: Any, duplicate: Callable[[Any], Any]) -> Any:
 
 
 def floating(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
-    """The floating tensors in tuples, lists and dictionaries."""
+    """Yields the floating tensors in nested tuples, lists and dictionaries, up to ``depth``
+    levels.
+    """
     if isinstance(value, torch.Tensor):
         if value.is_floating_point():
             yield value
@@ -146,7 +154,9 @@ def floating(value: Any, depth: int = 3) -> Iterator[torch.Tensor]:
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether all numbers of a tensor are finite: their sum tells it mostly, and where it does not, each."""
+    """Whether all numbers of a tensor are finite. A finite sum shows it; otherwise each is
+    checked.
+    """
     total = tensor.detach().sum(
         dtype=torch.float64 if tensor.dtype == torch.float64 else torch.float32
     )

@@ -1,4 +1,4 @@
-"""The batch and the model of a finding in a folder, which `flowref replay` reads."""
+"""The batch and the model of a finding, in a folder that `flowref replay` reads."""
 
 from __future__ import annotations
 
@@ -42,18 +42,20 @@ def model():
 
 @dataclass(frozen=True)
 class SavedCase:
-    """A folder with a model and what it was called with. ``refused``: why it cannot be read by another process."""
+    """A folder with a model and the arguments of a call. ``refused``: why no other process can
+    read it.
+    """
 
     folder: Path
     refused: str = ""
 
     def target(self, **options: str) -> Target:
-        """The target that is the saved model."""
+        """Returns the saved model as a target."""
         return registry.parse_target(f"{self.folder / PROGRAM}:model").with_options(**options)
 
     @property
     def command(self) -> str:
-        """What a user types."""
+        """The command that replays the case, or why there is none."""
         if self.refused:
             return (
                 f"weights and batch are in {self.folder}, and cannot be replayed ({self.refused})"
@@ -66,7 +68,7 @@ class SavedCase:
 
 
 def save(folder: Path, step: int, model: Any, call: Call | None) -> SavedCase:
-    """Save a copy of a model and a call of it under the number of its step."""
+    """Save a copy of a model and one call of it, in a folder named after its step."""
     place, number = folder / f"step-{step}", 1
     while place.exists():
         number += 1
@@ -103,7 +105,9 @@ def judge(
     rows: tuple[torch.Tensor, torch.Tensor | None] | None,
     **options: str,
 ) -> Verdict | None:
-    """The violation of one of the laws by a saved model, at these rows as at others, with a report of it; None if all hold."""
+    """Returns the first violation of the laws by a saved model, with a report, or None if all
+    hold. ``rows``: points ``(n, *event)`` and contexts at which they are checked too.
+    """
     data = ""
     if rows is not None:
         arrays = {"x": _double_array(rows[0])} | (
@@ -136,7 +140,7 @@ def _double_array(tensor: torch.Tensor) -> Any:
 
 
 def model_of(folder: Path) -> Any:
-    """The model of a case. Raises `ReportError` in one sentence."""
+    """Returns the model of a case; raises `ReportError` if it cannot be loaded."""
     about = _about(folder)
     sys.path += [path for path in about["paths"] if path not in sys.path]
     own = SimpleNamespace(
@@ -166,7 +170,9 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _unpickler(script: str) -> type[pickle.Unpickler]:
-    """One that finds what a script defined as the main program, without running its work."""
+    """An unpickler that finds the definitions of a main script without running its other
+    statements.
+    """
     known: list[ModuleType] = []
 
     class Unpickler(pickle.Unpickler):
@@ -185,7 +191,7 @@ def _unpickler(script: str) -> type[pickle.Unpickler]:
 
 
 def load_case_call(folder: Path) -> Call:
-    """The call of a case. Raises `ReportError` in one sentence."""
+    """Returns the call of a case; raises `ReportError` if it cannot be loaded."""
     try:
         parts = torch.load(folder / BATCH, map_location="cpu", weights_only=False)
         return Call(
@@ -202,9 +208,9 @@ def load_case_call(folder: Path) -> Call:
 
 
 def replay_case(folder: Path) -> str:
-    """What is not finite still when the call of a case is repeated, as a clause; empty where everything is finite.
+    """Repeats the call of a case and returns what is still not finite, as a clause, or "".
 
-    Raises: `ReportError` where the case cannot be loaded.
+    Raises `ReportError` if the case cannot be loaded.
     """
     model, call = model_of(folder), load_case_call(folder)
     with loading.single_threaded():

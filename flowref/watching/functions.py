@@ -1,4 +1,4 @@
-"""The watch of a loop in JAX: of a function of parameters and a batch, which the loop calls it with."""
+"""The watch of a loop in JAX: of a function of parameters and a batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import numpy as np
 from flowref.model import one_line
 from flowref.watching.pace import Pace
 
-# What is said of maps is no verdict: errors beyond rounding in single precision.
+# Map errors are reported without a verdict, and only above rounding in single precision.
 LOST = 0.05
 
 
 class Steps:
-    """Called with parameters and a batch at each step of a loop; ``findings`` are the sentences reported so far."""
+    """Called with parameters and a batch at each step of a loop; ``findings`` are the sentences
+    reported so far.
+    """
 
     def __init__(
         self,
@@ -45,15 +47,15 @@ class Steps:
         self.step = self.good = 0
 
     def __call__(self, parameters: Any, batch: Any) -> None:
-        """Count a step, with the parameters before it; check where one is due."""
+        """Count a step, made with these parameters before it, and run a check if one is due."""
         self.step += 1
         before, self._before = self._before, (parameters, batch)
         spoiled = before is not None and not math.isfinite(float(self._total(parameters)))
-        if spoiled and "finite" not in self._said and (bad := self._not_finite(parameters)):
+        if spoiled and "finite" not in self._said and (bad := self._non_finite_path(parameters)):
             assert before is not None
             try:
-                made = self._first(*before)
-            except Exception:  # its buffers were donated
+                made = self._first_operation(*before)
+            except Exception:  # the loop donated its buffers
                 made = ""
             self._say(
                 f"the parameter {bad} is not finite after step {self.step - 1}{made}; the last good step is {self.good}",
@@ -70,7 +72,7 @@ class Steps:
             self._say(
                 f"a check was given up, and training goes on ({one_line(raised, 200)})", "given up"
             )
-        if self._fresh:  # compiled
+        if self._fresh:  # the first call compiled
             self._fresh = False
             self._pace.paid(self.step)
         elif said := self._pace.finish(self.step, time.perf_counter() - began):
@@ -88,15 +90,15 @@ class Steps:
             lambda one: one[: self._rows] if getattr(one, "ndim", 0) else one, batch
         )
         value, gradients = self._gradients(parameters, rows)
-        bad = self._not_finite(gradients)
+        bad = self._non_finite_path(gradients)
         if bad or not math.isfinite(float(value)):
             what = f"the gradient of {bad}" if bad else "the loss"
-            made = self._first(parameters, rows)
+            made = self._first_operation(parameters, rows)
             self._say(f"{what} is not finite{made}; the last good step is {self.good}", "finite")
             return
         for path, gradient in tree.tree_flatten_with_path(gradients)[0]:
             if not np.any(np.asarray(gradient)):
-                # At one check only rows may be to blame.
+                # Checks use few rows: a single one may show no gradient by chance.
                 key = f"gradient {tree.keystr(path)}"
                 if f"{key} before" in self._said:
                     self._say(f"no gradient reaches {tree.keystr(path)} at two checks", key)
@@ -114,23 +116,27 @@ class Steps:
     def _map_errors(
         self, forward: Callable[..., Any], inverse: Callable[..., Any] | None
     ) -> Callable[..., Any]:
-        """Errors of the round trip, relative to the largest entry, and the two log-dets of the first row."""
+        """Round-trip errors relative to the largest entry, and the two log-dets of the
+        first row.
+        """
         jax = self._jax
 
         def errors(parameters: Any, x: Any) -> tuple[Any, Any, Any]:
-            z, told = forward(parameters, x)
+            z, ladj = forward(parameters, x)
             back = x if inverse is None else inverse(parameters, z)
             back = back[0] if isinstance(back, tuple) else back
             size = math.prod(x.shape[1:])
             jacobian = jax.jacfwd(lambda row: forward(parameters, row[None])[0][0])(x[0])
             expected = jax.numpy.linalg.slogdet(jacobian.reshape(-1, size))[1]
             off = abs(back - x).max() / jax.numpy.maximum(1.0, abs(x).max())
-            return off, told.reshape(-1)[0], expected
+            return off, ladj.reshape(-1)[0], expected
 
         return errors
 
-    def _first(self, parameters: Any, batch: Any) -> str:
-        """The first operation of the loss, or of its gradients, that is not finite, as a clause."""
+    def _first_operation(self, parameters: Any, batch: Any) -> str:
+        """The first operation of the loss, or of its gradient, with a non-finite result, as a
+        clause.
+        """
         both = (self._loss, self._jax.grad(self._loss))
         return next(
             filter(
@@ -140,7 +146,7 @@ class Steps:
             "",
         )
 
-    def _not_finite(self, values: Any) -> str:
+    def _non_finite_path(self, values: Any) -> str:
         tree = self._jax.tree_util
         for path, leaf in tree.tree_flatten_with_path(values)[0]:
             array = np.asarray(leaf)
@@ -150,14 +156,14 @@ class Steps:
 
 
 def _first_non_finite_operation(jax: Any, function: Callable[..., Any], *args: Any) -> str:
-    """The first operation of a function with a result that is not finite of numbers that are, as a clause."""
+    """The first operation with a non-finite result from finite inputs, as a clause, or ""."""
     closed = jax.make_jaxpr(function)(*args)
     found: list[str] = []
-    _walk(closed.jaxpr, closed.consts, jax.tree_util.tree_leaves(args), found)
+    _run_operations(closed.jaxpr, closed.consts, jax.tree_util.tree_leaves(args), found)
     return f": {found[0]}" if found else ""
 
 
-def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]:
+def _run_operations(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]:
     values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *given), strict=True))
 
     def read(atom: Any) -> Any:
@@ -172,7 +178,7 @@ def _walk(jaxpr: Any, constants: Any, given: Any, found: list[str]) -> list[Any]
             and len(inner.jaxpr.invars) == len(inputs)
             and (equation.primitive.name not in ("scan", "while"))
         ):
-            results = _walk(inner.jaxpr, inner.consts, inputs, found)
+            results = _run_operations(inner.jaxpr, inner.consts, inputs, found)
         else:
             ready = equation.primitive.get_bind_params(equation.params)
             # Before JAX 0.8 with the functions that come first among the arguments.
@@ -193,7 +199,7 @@ def _all_finite(values: Any) -> bool:
 
 
 def _equation_source_line(equation: Any) -> str:
-    """File and line of an operation: the innermost that is neither JAX's nor this room's; empty where none is kept."""
+    """The innermost frame outside of JAX and this package, as "file:line", or ""."""
     trace = getattr(equation.source_info, "traceback", None)
     jax = importlib.import_module("jax").__file__ or ""
     own = (str(Path(jax).parent), str(Path(__file__).parent), "<")

@@ -1,4 +1,4 @@
-"""The watch as a callback of Lightning, which is not imported: hooks of other names do nothing."""
+"""The watch as a callback of Lightning, which is not imported; its other hooks do nothing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from flowref.watching.modules import Watch as ModuleWatch
 
 
 class Watch:
-    """A callback: ``Trainer(callbacks=[Watch("flow")])`` watches the attribute ``flow`` of the Lightning module, by
-    default the module itself. The other arguments are those of `flowref.watch`.
+    """A callback: ``Trainer(callbacks=[Watch("flow")])`` watches the attribute ``flow`` of the
+    Lightning module, by default the module itself. The other arguments are those of
+    `flowref.watch`.
     """
 
     state_key = "flowref.watch"
@@ -30,7 +31,7 @@ class Watch:
         self.watch: ModuleWatch | None = None
 
     def on_train_start(self, trainer: Any, module: Any) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         for name in filter(None, self.model.split(".")):
             module = getattr(module, name)
         self.watch = watch(module, self.every, self.rows, self.report, self.folder)
@@ -43,15 +44,15 @@ class Watch:
             self.watch = None
 
     def on_exception(self, trainer: Any, module: Any, exception: BaseException) -> None:
-        """End the watch of a training that failed."""
+        """End the watch of a training run that failed."""
         self.on_train_end(trainer, module)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing is kept in checkpoints."""
+        """Checkpoints hold no state of the watch."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing is kept in checkpoints."""
+        """Checkpoints hold no state of the watch."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("on_") or name in ("setup", "teardown"):

@@ -1,4 +1,4 @@
-"""The watch of a torch module, in the loop of a user."""
+"""The watch of a torch module in a user's training loop."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ from flowref.watching.screens import (
     still_at_zero,
 )
 
-# Steps that are not finite are traced so many times in all, and once until a step is finite again: what follows
-# is the consequence.
+# The number of non-finite steps that are traced; steps that follow one are not, until a step is
+# finite again.
 TRACED = 3
-# At so many checks in turn a parameter must have had no gradient, or statistics not moved, to be named.
+# The number of consecutive checks without a gradient, or with constant statistics, that are
+# reported.
 SILENT = 2
 
 
 class Watch:
-    """A torch module while it is trained: a context manager, whose ``findings`` are the sentences reported so far.
+    """The watch of a torch module in training: a context manager, whose ``findings`` are the
+    sentences reported so far.
 
-    ``step`` counts the steps of optimizers that hold a parameter of the model; ``good`` is the last one whose gradients were
-    looked at and finite.
+    ``step`` counts the steps of optimizers that hold a parameter of the model; ``good`` is the last
+    one whose checked gradients were finite.
     """
 
     def __init__(
@@ -60,7 +62,6 @@ class Watch:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Forget what depends on the layout of the model."""
         self._layout = _layout(self.model)
         self._parameters = [
             (name, one) for name, one in self.model.named_parameters() if one.requires_grad
@@ -77,7 +78,7 @@ class Watch:
         self._checks = 0
 
     def __enter__(self) -> Watch:
-        """Begin to watch."""
+        """Start the watch; raises `TargetError` if it runs already."""
         if self._endings:
             raise TargetError("this watch runs already; make another with flowref.watch(model)")
         listener = CallListener(self._returned, self._raised)
@@ -92,7 +93,7 @@ class Watch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the watch; what training raised is raised."""
+        """End the watch; exceptions of the training pass through."""
         self._guarded(self._not_followed)
         for end in self._endings:
             end()
@@ -106,7 +107,9 @@ class Watch:
         self._report(f"flowref.watch: {sentence}")
 
     def _guarded(self, work: Callable[..., Any], *args: Any) -> Any:
-        """Run a part of the watch, whose failure is a sentence and does not end the training."""
+        """Runs a part of the watch with its own random state; its failure is reported and does not
+        end the training.
+        """
         devices = sorted(
             {one.device.index for _, one in self._parameters if one.device.type == "cuda"}
         )
@@ -120,25 +123,24 @@ class Watch:
             )
         return None
 
-    # What training does.
+    # Hooks of the training.
 
     def _returned(self, call: Call) -> None:
-        """Look at the outputs of a call that training made."""
         if self._spoiled:
             self._guarded(self._not_followed)
         for index, output in enumerate(call.outputs):
             self._spoiled |= not all_finite(output)
             if output.requires_grad:
-                output.register_hook(_keeping(call.gradients, index))
-        # The outputs would keep the graph alive.
+                output.register_hook(_store_gradient(call.gradients, index))
+        # Keeping the outputs would keep the graph alive.
         call.outputs, self._last = [], call
 
     def _raised(self, call: Call) -> None:
-        """Distributions refuse nan: what made it is said before training ends."""
+        """Distributions refuse nan: its cause is reported before training ends."""
         self._guarded(self._trace, call, "the call raised", True)
 
     def _not_followed(self) -> None:
-        """An output was not finite, and nothing was learned from it: the user's loop skips such batches."""
+        """A non-finite output without a backward pass: the user's loop skips such batches."""
         call, spoiled, self._spoiled = self._last, self._spoiled, False
         if spoiled and call is not None and not call.gradients:
             self._trace(call, "no step was taken with this batch")
@@ -152,7 +154,7 @@ class Watch:
         return self._held[key]
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
-        # A scaler of gradients leaves such steps out by itself.
+        # Gradient scalers skip non-finite steps themselves.
         if not self._holds(optimizer) or getattr(optimizer, "found_inf", None) is not None:
             return
         whole = self._spoiled or self.step + 1 >= self._pace.due_at
@@ -174,7 +176,7 @@ class Watch:
             if self.step >= self._pace.due_at:
                 self._timed()
 
-    # What the watch says of steps that are not finite.
+    # Reports on steps that are not finite.
 
     def _trace(self, call: Call | None, consequence: str, only_if_found: bool = False) -> None:
         if self._traced >= TRACED or self._broken or call is None:
@@ -194,10 +196,8 @@ class Watch:
     def _copy(self) -> Any:
         return plain_copy(self.model, framework(self.model).duplicate)
 
-    # Checks.
-
     def _timed(self) -> None:
-        if self._broken:  # laws say nothing of weights that are not finite
+        if self._broken:  # laws need finite weights
             self._pace.paid(self.step)
             return
         began = time.perf_counter()
@@ -242,7 +242,9 @@ class Watch:
         round_trip: bool,
         log_det: bool,
     ) -> None:
-        """The round trip, with scales that grow, and the log-det; a law judges what they suspect."""
+        """Reports exponentials near overflow in the round trip, and has a law judge what the
+        screens suspect.
+        """
         suspicions = []
         if round_trip:
             trace = Trace(screens.twin, near=True)
@@ -260,7 +262,7 @@ class Watch:
             self._judge(suspicion, rows)
 
     def _prepare(self, call: Call) -> None:
-        """Recognize the model, once, and judge classes that keep running statistics."""
+        """Recognizes the model, once, and judges classes that keep running statistics."""
         for name, module in normalizers(self.model):
             self._judge_statistics(name, module)
         x = next((one for one in call.tensors if one.ndim), None)
@@ -283,7 +285,7 @@ class Watch:
             self._measure(screens, rows, round_trip=True, log_det=True)
 
     def _judge(self, suspicion: Suspicion, rows: tuple[torch.Tensor, torch.Tensor | None]) -> None:
-        """Let a law judge what a screen suspects; one that holds is asked again when the steps have doubled."""
+        """A law that holds is checked again only after twice as many steps."""
         law = suspicion.laws[0]
         if law in self._said or self.step < self._next_judged.get(law, 0):
             return
@@ -299,7 +301,9 @@ class Watch:
             line = (
                 verdict.part and _class_source_line(self.model, verdict.part)
             ) or self._screens.place
-            self._say(f"step {self.step}: {_words(verdict, line)}; {case.command}", law)
+            self._say(
+                f"step {self.step}: {_violation_sentence(verdict, line)}; {case.command}", law
+            )
             return
         if suspicion.words and suspicion.error > LOST:
             self._say(
@@ -316,16 +320,18 @@ class Watch:
         try:
             laws = "batch-norm/statistics[buffers]", "batch-norm/statistics"
             verdict = None if case.refused else cases.judge(case, laws, None)
-        except FlowrefError:  # no normalizer
+        except FlowrefError:  # not a normalizer
             verdict = None
         if verdict is None:
             case.drop()
             return
         line = _class_source_line(self.model, name)
-        self._say(f"step {self.step}: {name}: {_words(verdict, line)}; {case.command}")
+        self._say(f"step {self.step}: {name}: {_violation_sentence(verdict, line)}; {case.command}")
 
     def _check_learning(self) -> None:
-        """Parameters without a gradient, and running means that do not follow, at every check since the first."""
+        """Reports parameters without a gradient, and running means that stay at zero, at every
+        check so far.
+        """
         for name, parameter in self._parameters:
             gradient = parameter.grad
             silent = gradient is None or (not gradient.is_sparse and not gradient.detach().any())
@@ -351,14 +357,16 @@ class Watch:
                 )
 
 
-def _keeping(gradients: dict[int, torch.Tensor], index: int) -> Callable[[torch.Tensor], None]:
+def _store_gradient(
+    gradients: dict[int, torch.Tensor], index: int
+) -> Callable[[torch.Tensor], None]:
     def keep(gradient: torch.Tensor) -> None:
         gradients[index] = gradient
 
     return keep
 
 
-def _words(verdict: Verdict, line: str) -> str:
+def _violation_sentence(verdict: Verdict, line: str) -> str:
     where = f" in {verdict.part}" if verdict.part else ""
     size = f" by {verdict.size.nats:.3g} nats per point" if verdict.size else ""
     diagnosis = f", {verdict.diagnosis.rstrip('.')}" if verdict.diagnosis else ""
@@ -367,7 +375,7 @@ def _words(verdict: Verdict, line: str) -> str:
 
 
 def _class_source_line(model: Any, part: str) -> str:
-    """File and line of the class of a submodule, by its path; empty where it is not one, or has no source."""
+    """The class of a submodule as "file:line", or "" if there is no such submodule or source."""
     try:
         kind = type(model.get_submodule(part))
         return f"{Path(inspect.getfile(kind)).name}:{inspect.getsourcelines(kind)[1]}"
@@ -379,7 +387,7 @@ Layout = dict[str, tuple[Any, ...]]
 
 
 def _layout(model: Any) -> Layout:
-    """The modules and tensors of a model, by name: what they are, less their numbers."""
+    """Kinds of modules, and shape, dtype, device and requires_grad of tensors, by name."""
     modules = {f"the module {name}": (type(one),) for name, one in model.named_modules()}
     tensors = {
         name: (tuple(one.shape), one.dtype, one.device, one.requires_grad)

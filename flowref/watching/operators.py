@@ -1,4 +1,4 @@
-"""The first operator whose result, or whose gradient, is not finite: with its layer, parameter and line."""
+"""The first operator with a non-finite result or gradient, with its layer, parameter and line."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from torch.overrides import TorchFunctionMode
 
 from flowref.watching.calls import Call, all_finite, floating
 
-# Operators that put numbers which are not finite where they are asked to.
+# Operators that write non-finite constants on request.
 CONSTANTS = frozenset(
     {"full", "full_like", "new_full", "fill", "masked_fill", "tensor", "as_tensor", "where"}
 )
-# Operators that overflow where the logarithm of the largest number ends, and the share of that which counts as near.
+# Operators that overflow above the logarithm of the largest number, and the share of it that counts
+# as near.
 EXPONENTIALS, NEAR = frozenset({"exp", "exp_", "expm1", "expm1_", "sinh", "cosh"}), 0.9
 _FOLDERS = tuple(
     str(Path(module).parent) + "/" for module in (torch.__file__, str(Path(__file__).parent))
@@ -27,8 +28,9 @@ _FOLDERS = tuple(
 
 @dataclass(frozen=True)
 class Operator:
-    """Where an operator ran. ``made``: nan or inf; ``largest``: the largest magnitude of its inputs; ``parameter``: one that
-    it reads; ``backward``: whether its gradient is meant, and not its result.
+    """An operator and where it ran. ``made``: "nan" or "inf"; ``largest``: the largest magnitude
+    of its inputs; ``parameter``: one that it reads; ``backward``: whether its gradient is not
+    finite, rather than its result.
     """
 
     name: str
@@ -41,13 +43,13 @@ class Operator:
 
     @property
     def place(self) -> str:
-        """Its layer and line, as a reader names them."""
+        """The operator with its layer and line, for reports."""
         line = f" ({self.line})" if self.line else ""
         return f"{self.name} in {self.layer or 'the model'}{line}"
 
     @property
     def words(self) -> str:
-        """What it made, less the step."""
+        """A clause on the operator and the non-finite result or gradient."""
         reads = f", which reads {self.parameter}," if self.parameter else ""
         if self.backward:
             return (
@@ -58,7 +60,7 @@ class Operator:
 
 
 class Trace(TorchFunctionMode):
-    """Follows numbers that are not finite back to the operator that made them, while a model is called."""
+    """Traces non-finite numbers back to the operator that made them, while a model is called."""
 
     def __init__(self, model: torch.nn.Module, near: bool = False) -> None:
         super().__init__()
@@ -67,12 +69,12 @@ class Trace(TorchFunctionMode):
         self._parameters = {id(one): name for name, one in model.named_parameters()}
         self._names = {id(module): name for name, module in model.named_modules()}
         self._origins: dict[int, Operator] = {}
-        self._kept: list[Any] = []  # ids are of living objects
+        self._kept: list[Any] = []  # keeps objects alive, since ids of dead ones are reused
         self.of_node: dict[Any, Operator] = {}
         self.last: Operator | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run an operator, and look at what goes in and what comes out."""
+        """Runs an operator, and records its inputs and outputs if they are not finite."""
         kwargs = kwargs or {}
         name = getattr(func, "__name__", str(func))
         if self._only_near:
@@ -111,7 +113,9 @@ class Trace(TorchFunctionMode):
         return Operator(**{**vars(operator), "made": kind})
 
     def _place(self) -> tuple[str, str]:
-        """The innermost layer whose method runs, and the innermost line that is neither torch's nor this room's."""
+        """The innermost layer whose method runs, and the innermost line outside of torch and this
+        package.
+        """
         layer, line, frame = None, "", sys._getframe(2)
         while frame is not None and (layer is None or not line):
             path = frame.f_code.co_filename
@@ -123,7 +127,7 @@ class Trace(TorchFunctionMode):
         return layer or "", line
 
     def origin(self, outputs: list[torch.Tensor]) -> Operator | None:
-        """The operator that made what is not finite in outputs."""
+        """The operator that made the non-finite numbers in ``outputs``, or None."""
         return next((self._origins[id(one)] for one in outputs if id(one) in self._origins), None)
 
     def _note_exponential(self, name: str, given: torch.Tensor) -> None:
@@ -134,8 +138,9 @@ class Trace(TorchFunctionMode):
 
 
 def first_not_finite(model: torch.nn.Module, call: Call) -> str:
-    """What made the result of a call, or its gradients, not finite, as a clause; empty where the call, repeated on this
-    copy of the model, shows nothing. ``call.gradients`` are those that came back to its outputs.
+    """Repeats a call on this copy of the model and returns what made its result, or its gradients,
+    non-finite, as a clause; "" if everything is finite. ``call.gradients`` are the gradients of
+    its outputs.
     """
     for index, given in enumerate(call.tensors):
         if not all_finite(given):
@@ -148,7 +153,7 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
     with torch.enable_grad(), trace:
         try:
             outputs = list(floating(call.again(model)))
-        except Exception:  # what training met, too; distributions refuse nan
+        except Exception:  # training met it too: distributions refuse nan
             return trace.last.words if trace.last else ""
     if found := trace.origin(outputs):
         return found.words
@@ -157,14 +162,14 @@ def first_not_finite(model: torch.nn.Module, call: Call) -> str:
         return (
             f"the results of {call.method} are finite and their gradient is not: the loss made it"
         )
-    operator = _backward(outputs, gradients, trace)
+    operator = _first_non_finite_gradient(outputs, gradients, trace)
     return operator.words if operator else ""
 
 
-def _backward(
+def _first_non_finite_gradient(
     outputs: list[torch.Tensor], gradients: list[torch.Tensor | None], trace: Trace
 ) -> Operator | None:
-    """The operator with the first gradient that is not finite while that of its result is."""
+    """The operator with the first non-finite gradient whose output gradients are finite."""
     roots = [
         (
             one,
@@ -184,17 +189,17 @@ def _backward(
         if node is None or node in seen:
             continue
         seen.add(node)
-        # The inner nodes of an operator belong to the one whose result they lead to.
+        # Inner nodes are attributed to the operator whose result they lead to.
         operator = trace.of_node.get(node, operator)
         if not hasattr(node, "variable"):
-            node.register_hook(_looking(operator, found))
+            node.register_hook(_gradient_hook(operator, found))
         waiting += [(before, operator) for before, _ in node.next_functions]
     if roots:
         torch.autograd.backward([one for one, _ in roots], [gradient for _, gradient in roots])
     return found[0] if found else None
 
 
-def _looking(operator: Operator | None, found: list[Operator]) -> Callable[..., None]:
+def _gradient_hook(operator: Operator | None, found: list[Operator]) -> Callable[..., None]:
     def look(after: Any, before: Any) -> None:
         spoiled = [one for one in floating(after) if not all_finite(one)]
         if spoiled and operator is not None and all(map(all_finite, floating(before))):

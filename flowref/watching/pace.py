@@ -1,4 +1,4 @@
-"""At which steps a check is due."""
+"""The schedule of checks."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-# The share of the training's own time that checks may take (what is done at every step takes another 0.3 %), and
-# the part of an interval by which one must grow before it is said.
+# The share of the training's own time that checks may take (each step costs another 0.3 %), and the
+# growth of an interval that is reported.
 SHARE, GROWN = 0.007, 1.5
 
 
 @dataclass
 class Pace:
-    """Each ``every`` steps, or as seldom as keeps checks within a share of the time of the steps between.
+    """A check every ``every`` steps, or less often to stay within a share of the time of the steps
+    between.
 
-    Preparation, which happens once, is `paid` and not counted.
+    Preparation, which happens once, goes to `paid` and is not counted.
     """
 
     every: int
@@ -32,12 +33,14 @@ class Pace:
         self._since = self.clock()
 
     def finish(self, step: int, cost: float) -> str:
-        """Note a check at a step, and plan the next; the sentence that says that checks are rarer now, or nothing."""
+        """Record a check at a step that took ``cost`` seconds, and plan the next; returns a
+        sentence if checks have become rarer, or "".
+        """
         now = self.clock()
         taken = max(1, step - self._checked_at)
         of_step = max(now - self._since - cost, 1e-9) / taken
         self._costs = [*self._costs[-3:], cost]
-        # What else the machine does makes single checks slower, and none faster.
+        # The minimum, since load on the machine only slows checks down.
         mean = min(self._costs)
         needed = max(self.every, math.ceil(mean / (SHARE * of_step)))
         said = ""
@@ -51,6 +54,6 @@ class Pace:
         return said
 
     def paid(self, step: int) -> None:
-        """Begin to count anew at a step, after what happens once."""
+        """Restart the clock at a step, after work that happens once."""
         self._checked_at, self._since = step, self.clock()
         self.due_at = step + self.spacing

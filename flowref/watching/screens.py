@@ -1,4 +1,6 @@
-"""Measures on a few rows that take about a step of training. What they suspect is judged by a law: they accuse nobody."""
+"""Measures on a few rows that take about a step of training. They only raise suspicions, which a
+law judges.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,18 @@ from flowref import loading
 from flowref.loading.ownership import embedded
 from flowref.model import FlowrefError
 
-# How many units of rounding an error must have to be suspected, and beyond how many entries no Jacobian is built.
+# The error, in units of rounding, that is suspicious, and the largest event whose Jacobian is
+# built.
 UNITS, LARGEST = 1e3, 64
-# An error of a round trip that is worth a word though it is rounding, relative to the row.
+# The round-trip error, relative to the row, that is reported even if it is due to rounding.
 LOST = 0.05
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """An error that rounding hardly explains. ``laws``: which judge it; ``error``: how large it is, of what (``words``)."""
+    """An error that rounding hardly explains. ``laws``: the laws that judge it; ``error``: its
+    size; ``words``: a format string that describes it.
+    """
 
     laws: tuple[str, ...]
     error: float
@@ -29,7 +34,9 @@ class Suspicion:
 
 
 class Screens:
-    """A copy of a model with the calls that flowref recognizes of it. Raises `FlowrefError` where it recognizes none."""
+    """A copy of a model and the calls that flowref recognizes; raises `FlowrefError` if there are
+    none.
+    """
 
     def __init__(self, copy: Any, x: torch.Tensor, context: torch.Tensor | None) -> None:
         self.target = _snapshot_target(copy, x)
@@ -45,11 +52,11 @@ class Screens:
 
     @property
     def maps(self) -> bool:
-        """Whether there is a map of the data to measure."""
+        """Whether the model has a map of the data."""
         return self._there is not None
 
     def refresh(self, model: Any) -> None:
-        """Give the copy the numbers of a model of the same layout."""
+        """Copy the tensors of a model of the same layout."""
         now = _tensors(model)
         with torch.no_grad():
             for name, tensor in self._tensors.items():
@@ -58,7 +65,9 @@ class Screens:
     def rows(
         self, given: Iterable[torch.Tensor], count: int
     ) -> tuple[torch.Tensor, torch.Tensor | None] | None:
-        """The first rows of the points and contexts that a call was given; None where they are not among the tensors."""
+        """Returns the first rows of the points and contexts of a call, ``(count, *event)`` and
+        ``(count, *context)`` or None; None if no tensor has the event shape.
+        """
         event = self.facts.event_shape
         points = [one for one in given if tuple(one.shape[1:]) == tuple(event) and one.ndim]
         if not points:
@@ -70,7 +79,9 @@ class Screens:
         return (x[:count].detach(), contexts[0][:count].detach()) if contexts else None
 
     def round_trip(self, x: torch.Tensor, context: torch.Tensor | None) -> list[Suspicion]:
-        """The error of the way there and back, relative to each row."""
+        """Suspects the inverse if the round trip of ``x`` ``(n, *event)`` has an error beyond
+        rounding.
+        """
         if self._there is None or self._back is None:
             return []
         with torch.no_grad():
@@ -82,25 +93,28 @@ class Screens:
         return [Suspicion((name,), error, "the round trip is off by {:.3g} of the row in {}")]
 
     def log_det(self, x: torch.Tensor, context: torch.Tensor | None) -> list[Suspicion]:
-        """The log-det of one row, against the Jacobian; and the row among others, against the row among its copies."""
+        """Compares the log-det of the first row of ``x`` ``(n, *event)`` with that of its Jacobian
+        by autodiff, and its results in this batch with those in a batch of copies.
+        """
         size = math.prod(x.shape[1:])
         if self._there is None or size > LARGEST:
             return []
         copies = x[:1].expand(size, *x.shape[1:]).clone().requires_grad_()
         contexts = None if context is None else context[:1].expand(size, *context.shape[1:])
         with torch.enable_grad():
-            z, told = self._there(self._called, copies, contexts)
+            z, ladj = self._there(self._called, copies, contexts)
             if z.numel() != size * size:
                 return []
             seeds = torch.eye(size, dtype=z.dtype, device=z.device).reshape(z.shape)
             (jacobian,) = torch.autograd.grad(z, copies, seeds)
         found = []
         unit = UNITS * torch.finfo(x.dtype).eps
-        if isinstance(told, torch.Tensor) and told.numel() == size:
+        if isinstance(ladj, torch.Tensor) and ladj.numel() == size:
             expected = float(torch.linalg.slogdet(jacobian.reshape(size, size).double().cpu())[1])
-            reported = float(told.detach().reshape(-1)[0])
-            # Log-dets of copies that differ are estimates, which one draw says nothing of.
-            spread = float(told.detach().max() - told.detach().min())
+            reported = float(ladj.detach().reshape(-1)[0])
+            # If copies have different log-dets, these are estimates, and one draw is not
+            # comparable.
+            spread = float(ladj.detach().max() - ladj.detach().min())
             error = 0.0 if spread > unit * max(1.0, abs(reported)) else abs(expected - reported)
             if math.isfinite(error) and error > unit * size * max(1.0, abs(expected)):
                 found.append(
@@ -114,7 +128,9 @@ class Screens:
 
 
 def _relative(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference of two tensors, row by row, over the size of the row or 1; 0 where it is not finite."""
+    """The largest difference of two tensors row by row, relative to the row or 1; 0 if it is not
+    finite.
+    """
     one, other = one.reshape(len(one), -1), other.reshape(len(other), -1)
     if one.shape != other.shape:
         return 0.0
@@ -133,7 +149,7 @@ def _snapshot_target(copy: Any, x: torch.Tensor) -> Any:
 
 
 def event_option(x: torch.Tensor) -> str:
-    """The shape of one row, as the option ``event`` is typed."""
+    """The shape of one row, in the notation of the option ``event``."""
     return ",".join(map(str, x.shape[1:])) or "()"
 
 
@@ -146,7 +162,9 @@ def _tensors(model: Any) -> dict[str, torch.Tensor]:
 
 
 def normalizers(model: Any) -> list[tuple[str, Any]]:
-    """Submodules that are not torch's and keep running statistics, as their buffers show: one of each class."""
+    """Returns (name, module) of submodules that are not torch's and have several floating buffers,
+    as normalizers with running statistics do: one of each class.
+    """
     found: dict[type, tuple[str, Any]] = {}
     for name, module in model.named_modules():
         buffers = [one for one in module.buffers(recurse=False) if one.is_floating_point()]
@@ -156,9 +174,10 @@ def normalizers(model: Any) -> list[tuple[str, Any]]:
 
 
 def still_at_zero(model: Any) -> list[str]:
-    """The modules in train mode that are to move their running mean, and whose mean is 0 in every entry as they are built.
+    """Names of the modules in train mode whose ``running_mean`` is 0 in every entry although it
+    should move.
 
-    One that stands elsewhere may have converged, as where each step takes the whole data.
+    Other constant means may have converged, as when each step takes the whole data set.
     """
     return [
         name

@@ -169,7 +169,7 @@ def test_a_surjection_needs_a_shape() -> None:
     """Its latents need not be of the shape of its events, so calls do not tell it."""
     layer = Absolute()
     layer.event_shape = None  # type: ignore[assignment]  # as a class without the attribute
-    with pytest.raises(TargetError, match=r"may draw or forget.*\?event=3"):
+    with pytest.raises(TargetError, match=r"stochastic or surjective.*\?event=3"):
         check(layer, "density/mass[contribution]", QUICK)
 
 

@@ -62,7 +62,7 @@ SAID = {
     "spoken_forms:per_entry": "log-det per entry, summed",
     "spoken_log_dets:rowless": "log-det per entry, one for all rows",
     "spoken_log_dets:kept_axes": "log-det squeezed",
-    "spoken_log_dets:of_batch": "one log-det for a batch, asked row by row, as declared",
+    "spoken_log_dets:of_batch": "one log-det for a batch, called row by row, as declared",
     "spoken_log_dets:synced": "sync() is called after its parameters were moved",
     "spoken_log_dets:narrow": "log-det in single precision, and judged in that",
     "spoken_log_dets:methods": "forward: to_noise()",
@@ -147,7 +147,7 @@ def test_an_option_an_attribute_or_the_factory_decides(name: str, words: str) ->
     [
         ("BesideItself", "log-det: 'log_jac'"),
         ("BesideItself?name=logabsdet_total", "log-det: 'logabsdet_total'"),
-        ("BesideItself?name=energy", "beside the value: energy, penalty, no log-det"),
+        ("BesideItself?name=energy", "with the value: energy, penalty, no log-det"),
     ],
 )
 def test_a_mapping_beside_the_value_is_read_by_its_keys(name: str, words: str) -> None:
@@ -377,7 +377,7 @@ def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: 
 def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
     """Its log-det is that of both, and no contribution; of what draws nothing the line says so."""
     with pytest.raises(
-        TargetError, match=r"it draws, and forward returns 3 things, and the second"
+        TargetError, match=r"it is random, and forward returns 3 things, and the second"
     ):
         recipe("Momentum")
     hints = recipe("Momentum?still=True").recognized.hints

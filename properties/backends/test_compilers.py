@@ -12,7 +12,7 @@ from flowref.backends.torch.compilers import uncompiled
 CODE = """
 import sys
 from flowref import checking
-print(checking.check("nflows:AffineCouplingTransform", "same/manner[grad-modes]").status.name)
+print(checking.pair_verdict("nflows:AffineCouplingTransform", "same/manner[grad-modes]").status.name)
 print("torch._dynamo" in sys.modules)
 import torch
 print(torch._dynamo.config.error_on_nested_fx_trace, "torch._dynamo" in sys.modules)

@@ -192,7 +192,7 @@ def test_a_backend_that_does_not_import_is_left_alone(folder: Path) -> None:
     """
     program = (
         "from flowref import backends\nfrom flowref.model import TargetError\n"
-        "assert backends.names() == ('toy-numpy',)\n"
+        "assert backends.backend_names() == ('toy-numpy',)\n"
         "try:\n    backends.find('broken')\nexcept TargetError as error:\n    print(error)"
     )
     done = run(folder, "-c", program)

@@ -192,4 +192,4 @@ def test_what_an_inverse_brings_back_nowhere_is_said(law: str) -> None:
     strange = Path(__file__).parents[1] / "adapters" / "strange.py"
     verdict = check(f"{strange}:NotBack", law)
     assert verdict.status is Status.INCONCLUSIVE
-    assert verdict.reason.startswith("its inverse brings no point back")
+    assert verdict.reason.startswith("its inverse recovers no point")

@@ -375,7 +375,7 @@ def test_angles_repeat() -> None:
     flow = density(
         lambda rng, n: rng.uniform(0, 1, (n, 2)), lambda x: np.zeros(len(x)), within="unit"
     )
-    with pytest.raises(Unsupported, match="repeats itself"):
+    with pytest.raises(Unsupported, match="it is periodic"):
         support.measure(flow, Batch(np.zeros((1, 2)), None, 0))
 
 

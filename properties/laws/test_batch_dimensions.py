@@ -41,7 +41,7 @@ class Scale(nn.Module):
     ("way", "status", "reason"),
     [
         ("", Status.HOLDS, ""),
-        ("refused", Status.NOT_APPLICABLE, "it refuses points in two batch dimensions"),
+        ("refused", Status.NOT_APPLICABLE, "it rejects points in two batch dimensions"),
         ("forgotten", Status.VIOLATED, "the log-det came back in shape"),
     ],
 )

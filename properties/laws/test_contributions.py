@@ -96,7 +96,7 @@ def test_distributions_on_supports_have_a_mass_of_one(name: str) -> None:
     ("weights", "words"),
     [
         (np.array([0.0] * 999 + [20.0]), "a few points"),
-        (np.array([math.nan] * 10), "no number"),
+        (np.array([math.nan] * 10), "not a number"),
         (np.full(10, -math.inf), "no drawn point"),
     ],
 )

@@ -163,9 +163,9 @@ def cube(size: int) -> Any:
 
 ELSEWHERE = {
     "magnitudes": (magnitudes(24), "magnitudes"),
-    "centered particles": (centered(8), "stays up"),
+    "centered particles": (centered(8), "does not decay"),
     "sets": (members(10), "sets"),
-    "angles": (angles(16), "repeats"),
+    "angles": (angles(16), "periodic"),
     "cube": (cube(20), r"\?support="),
     "levels": (normal(12, constant=12 * math.log(256)), "levels"),
 }

@@ -179,5 +179,5 @@ def test_what_draws_its_noise_is_no_map(tmp_path: Path, noise: str, refused: boo
     if not refused:
         assert recipe_of(target).facts.event_shape == (3,)
         return
-    with pytest.raises(TargetError, match="forward draws eps where it is not given"):
+    with pytest.raises(TargetError, match="forward draws eps unless it is given"):
         recipe_of(target)

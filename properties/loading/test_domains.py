@@ -144,7 +144,7 @@ def test_where_a_map_gives_numbers_is_its_domain(name: str, low: float, high: fl
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("logit", "domain: unit, since it gives no numbers elsewhere"),
+        ("logit", "domain: unit, since it is not finite elsewhere"),
         (
             "weibull",
             "domain: positive, since the signs of x are lost: inverse(f(-x)) = x",

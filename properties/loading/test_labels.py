@@ -201,5 +201,5 @@ def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, slip: str
 
 def test_labels_that_nothing_takes_are_no_option() -> None:
     """What asks for none cannot be told that it does."""
-    with pytest.raises(SpecError, match="no call takes whole numbers"):
+    with pytest.raises(SpecError, match="no call takes integers"):
         recipe_of(parse_target(f"{__file__}:Unlabeled?context=labels"))

@@ -59,4 +59,4 @@ def test_noise_that_may_be_given_makes_an_estimate(spec: str, law: str, status: 
 def test_the_line_says_what_is_drawn() -> None:
     """By its name."""
     said = recipe_of(parse_target(f"{__file__}:Dequantized")).recognized.conventions
-    assert any("u is drawn where it is not given" in one for one in said)
+    assert any("u is drawn unless given" in one for one in said)

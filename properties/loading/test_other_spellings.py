@@ -520,8 +520,8 @@ def test_an_event_with_an_axis_of_one_hides_no_lost_axis() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("ClampedLog", "domain: (1e-05, inf), since it clamps all beyond"),
-        ("ClampedLogit", "domain: (1e-06, 1), since it clamps all beyond"),
+        ("ClampedLog", "domain: (1e-05, inf), since values outside are clamped"),
+        ("ClampedLogit", "domain: (1e-06, 1), since values outside are clamped"),
     ],
 )
 def test_what_is_clamped_before_a_logarithm_has_a_domain(name: str, said: str) -> None:

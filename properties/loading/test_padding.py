@@ -56,5 +56,5 @@ def test_a_mask_is_bound_beside_a_context_that_is_said() -> None:
 
 def test_a_mask_of_something_else_is_refused() -> None:
     """What it leaves out comes back as something else."""
-    with pytest.raises(TargetError, match="mask was said to mask out padding"):
+    with pytest.raises(TargetError, match="mask was declared as a padding mask"):
         recipe_of(parse_target(f"{__file__}:Halves?padded=mask"))

@@ -27,11 +27,11 @@ from flowref.model import SpecError, Status, Target, TargetError
 # Each stage imports only those before it.
 ORDER = (
     "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
-    "declaration", "instance", "recognition", "declared", "event_sizes",
-    "size", "initialization", "shapes", "trips", "draft", "calls", "kernels", "unended",
-    "domains", "drawing", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
+    "declaration", "instance", "recognition", "declared_options", "event_sizes",
+    "size", "initialization", "shapes", "round_trip_cost", "draft", "calls", "kernels", "endless_solvers",
+    "domains", "undeclared_noise", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
     "solvers", "whole_steps", "experiments",
-    "user_objects", "probing", "kinds",
+    "user_objects", "call_probes", "kinds",
     "place", "methods", "contradictions", "recipe", "load_subject",
 )  # fmt: skip
 CALLS: list[torch.dtype] = []
@@ -181,9 +181,9 @@ def test_the_stages_go_one_way() -> None:
         (
             "Shift",
             [
-                "forward is a map; it is to return its log-det beside the value",
+                "forward is a map; it should return its log-det with the value",
                 "inverse is the way back",
-                "batches of events of shape (3,), the first",
+                "event shape (3,): the first",
                 "it runs in float64",
             ],
         ),

@@ -44,7 +44,7 @@ NAMED = {role: role for role in ("running_mean", "running_var", "eps")}
         (
             PAIR,
             {"normalizer": Normalizer(roles={"eps": "eps"})},
-            "batch norm with inverse, whose running mean and running variance nothing shows",
+            "batch norm with inverse, with unknown running mean and running variance",
         ),
         (Dialect(cdf=call, icdf=call), {}, "distribution function with quantiles"),
         (Dialect(dequantize=call), {}, "dequantizer"),

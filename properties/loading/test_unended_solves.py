@@ -136,7 +136,7 @@ def facts(target: str) -> Any:
 )
 def test_what_does_not_end_is_cut_short(target: str) -> None:
     """It says so, and offers no call."""
-    assert "forward was cut short after 8000 operations" in facts(target).unended
+    assert "forward was stopped after 8000 operations" in facts(target).unended
     assert loading.load(parse_target(f"{__name__}:{target}")).forward is None
 
 
@@ -172,4 +172,4 @@ def test_other_laws_wait_and_say_why() -> None:
     verdict = check(target, "map/log-det", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
     assert verdict.waits
-    assert "cut short" in verdict.reason
+    assert "was stopped" in verdict.reason

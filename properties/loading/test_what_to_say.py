@@ -152,9 +152,9 @@ def test_names_that_leave_one_role_alone_are_taken(name: str, file: Path) -> Non
 def test_a_map_that_nobody_named_beside_a_density_is_told(
     options: str, told: bool, file: Path
 ) -> None:
-    """What was not looked at is said, with the option that has it looked at."""
+    """An untested method is reported, with the option that tests it."""
     hints = recipe_of(parse_target(f"{file}:Transport?{options}")).recognized.hints
-    wanted = "push_forward() was not looked at"
+    wanted = "push_forward() was not tested"
     assert any(wanted in one and "&inverse=pull_back" in one for one in hints) is told
 
 

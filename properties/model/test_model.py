@@ -316,5 +316,5 @@ def test_a_dialect_offers_the_calls_that_it_has_functions_of() -> None:
     assert Dialect(log_prob=function, rescale=function).offered == ("log_prob", "rescaled")
     with pytest.raises(Unsupported, match="it offers no inverse"):
         Dialect(forward=function).function("inverse")
-    with pytest.raises(Unsupported, match="a layer that may draw"):
+    with pytest.raises(Unsupported, match="a stochastic layer"):
         Dialect(push=function).function("forward")

@@ -274,7 +274,7 @@ def test_what_is_rounded_otherwise_than_its_parts_has_no_bound() -> None:
     claim = claimed("flows.py:Normed", "[10000000, 10000002]")
     assert claim.proof.proved
     assert {one.reason.partition(" by ")[0] for one in claim.bounds} == {
-        "what the object computes is rounded otherwise than what its operators are taken apart into"
+        "the object is rounded differently from the decompositions of its operators"
     }
 
 
@@ -394,7 +394,7 @@ def test_a_file_carries_boxes(tmp_path: Path) -> None:
     [
         (("nflows:LULinear", "--box", "[-3, 3]"), 0, "nats of exact arithmetic on [-3, 3]^4"),
         (("nflows:LULinear", "--box", "[-3"), 2, "--box was given as '[-3'; expected"),
-        (("flows.py:Steps?domain=unit", "--box", "[2, 3]"), 2, "of which nothing is in the domain"),
+        (("flows.py:Steps?domain=unit", "--box", "[2, 3]"), 2, "which does not meet the domain"),
         (("flows.py:Factor",), 1, "1 refuted"),
     ],
 )

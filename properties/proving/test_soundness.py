@@ -68,12 +68,12 @@ def slope_of(m: Any, x: Any) -> Any:
 
 
 def nested(m: Any) -> Any:
-    """A root of what holds a root of weights."""
+    """A root of an expression with roots of weights."""
     return torch.sqrt(torch.sqrt(m.b**2 + 1) + 2)
 
 
 def nested_of(x: Any) -> Any:
-    """A root of what holds a root of points."""
+    """A root of an expression with roots of points."""
     return torch.sqrt(torch.sqrt(x**2 + 1) + 2)
 
 
@@ -330,7 +330,7 @@ def test_what_is_counted_or_decided_bounds_a_claim(name: str) -> None:
 
 @pytest.mark.parametrize("run", [counted, asking, graded])
 def test_a_graph_that_is_not_the_object_proves_nothing(run: Any) -> None:
-    """The graph is run beside the object, at other points and with other weights."""
+    """The graph is compared with the object, at other points and with other weights."""
     assert proof(run).reason == "the graph differs from the object"
 
 
@@ -356,21 +356,21 @@ def test_what_comparisons_tell_of_signs_leaves_no_condition(scale: Any) -> None:
     [
         (
             lambda m, x: (x * m.a, total(x, m.a.log())),
-            "where a logarithm is taken of what is positive",
+            "where the argument of a logarithm is positive",
         ),
         (
             lambda m, x: (
                 x * torch.where(m.a > -1, m.a, 1.0),
                 total(x, torch.where(m.a > -1, m.a, 1.0).log()),
             ),
-            "where a logarithm is taken of what is positive",
+            "where the argument of a logarithm is positive",
         ),
         (
             lambda m, x: (
                 x * torch.where(m.a > 0, 1.0, m.a),
                 total(x, torch.where(m.a > 0, 1.0, m.a).log()),
             ),
-            "where a logarithm is taken of what is positive",
+            "where the argument of a logarithm is positive",
         ),
         (
             lambda m, x: (

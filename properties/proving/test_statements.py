@@ -216,7 +216,7 @@ def test_log_dets_of_many_entries_are_proved(name: str, found: bool, folder: Pat
     target = registry.parse_target(f"{folder / 'flows.py'}:{name}")
     (claim,) = certified(target, [registry.find_law("map/log-det")], quick=True)
     assert claim.proof.proved == found, claim.text()
-    assert found or claim.proof.reason.startswith("not decided: of events of more than 128")
+    assert found or claim.proof.reason.startswith("not decided: for events of more than 128")
 
 
 @pytest.mark.parametrize(("spec", "found"), OF_LIBRARIES)

@@ -70,11 +70,11 @@ def test_flows_are_found_in_the_text(written: Path, text: str) -> None:
         ("class Flow(nn.Module):\n    def forward(self, x): return x\n", "no inverse, no log-det"),
         (
             "class Flow(nn.Module):\n    def to_left(self, x): ...\n    def to_right(self, z): ...\n",
-            "none of to_left, to_right is a name that is known: say which, as in 'flows.py:Flow?forward=to_left'",
+            "none of to_left, to_right is a known name: say which, as in 'flows.py:Flow?forward=to_left'",
         ),
         (
             "class Warp:\n    def bend(self, x): ...\nclass Timer:\n    def tick(self): ...\n",
-            "Warp, Timer: no method of a name that is known; ?forward=NAME says which maps",
+            "Warp, Timer: no method has a known name; ?forward=NAME names the map",
         ),
     ],
 )

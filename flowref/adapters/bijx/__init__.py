@@ -1,1 +1,1 @@
-"""bijx: bijections on flax.nnx, which thread a log-density through."""
+"""bijx: bijections on flax.nnx with a running log-density."""

@@ -1,6 +1,4 @@
-"""bijx: bijections, and distributions that are transformed by one, whose forward call maps latents to
-data.
-"""
+"""bijx: bijections, and distributions transformed by one, whose forward call maps latents to data."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ DENSITY = Dialect(log_prob=calls.log_prob, sample=calls.sample)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a bijection or a distribution, or None."""
+    """The dialect of a bijection or distribution, or None."""
     names = lineage(obj)
     if "Bijection" in names:
         return BIJECTION
@@ -45,7 +43,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def components() -> Mapping[str, Component]:
-    """The bijections, the flows and the distributions of the library."""
+    """The bijections, flows and distributions of the library."""
     return built_in_double(
         describe,
         (BIJECTION, constructions.bijections()),
@@ -63,6 +61,6 @@ ADAPTER = Adapter(
     recognizes=recognizes,
     describe=describe,
     backend="jax",
-    # The inverse of its spline is off by a constant beside the root: a violation with a known cause.
+    # The inverse of its spline has a constant outside the root: a known bug.
     healthy=lambda: ("AffineLinear", "Chain", "coupling_flow[affine]"),
 )

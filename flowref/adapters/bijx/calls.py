@@ -1,5 +1,5 @@
-"""How the objects of bijx are called: in batches, with a running log-density, from which they subtract the
-log-det; what draws is given a key.
+"""Calls of bijx objects: on batches with a running log-density, from which they subtract the log-det;
+samplers take a key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def chain(parts: Sequence[Any]) -> Any:
 
 
 def invert(obj: Any) -> Any:
-    # As its class defines it: the flag of a CondInverse has the same name, and hides the method.
+    # A CondInverse has a flag of the same name, which hides the method.
     return type(obj).invert(obj)
 
 

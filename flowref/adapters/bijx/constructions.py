@@ -1,31 +1,30 @@
-"""A construction of the bijections, flows and distributions of bijx."""
+"""Constructions of the bijections, flows and distributions of bijx."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-# A builder, with the shape of its events, which its objects do not tell.
+# A builder with its event shape, which objects do not state.
 Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
 EVENT = (4,)
 
 
 def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
-    """Evenly spaced numbers."""
+    """Evenly spaced numbers, ``(size,)``."""
     import jax.numpy as jnp
 
     return jnp.linspace(low, high, size)
 
 
 def rngs() -> Any:
-    """The random states that flax takes."""
+    """Random states for flax."""
     from flax import nnx
 
     return nnx.Rngs(0)
 
 
 def perturbed_arrays(obj: Any, scale: float = 0.3) -> Any:
-    """An object whose arrays are no longer those of the identity."""
     import jax
     import jax.numpy as jnp
 
@@ -40,8 +39,8 @@ def perturbed_arrays(obj: Any, scale: float = 0.3) -> Any:
 
 
 def bijections() -> Builders:
-    """Name -> builder of a bijection. Flows by steps of an integrator are left out: neither their way
-    back nor their log-det is that of the map that they take, and nothing says how near they come.
+    """Name -> builder of a bijection. Flows by ODE steps are left out: neither their inverse nor their
+    log-det belongs to the discretized map, and no accuracy is stated.
     """
     import bijx
     import jax.numpy as jnp
@@ -91,7 +90,7 @@ def bijections() -> Builders:
     }
     return {name: (build, EVENT) for name, build in found.items()} | {
         "SpectrumScaling": (
-            # The scaling of a real field: the same at k and -k.
+            # The scaling of a real field: equal at k and -k.
             lambda: bijx.SpectrumScaling(
                 1.0 + jnp.array([0.0, 1, 2, 1])[:, None] + jnp.arange(3.0)
             ),
@@ -132,7 +131,7 @@ def flows() -> Builders:
 
 
 def distributions() -> Builders:
-    """Name -> builder of a distribution that no bijection makes."""
+    """Name -> builder of a distribution without a bijection."""
     import bijx
 
     two = {name: vector(size=2) for name in ("mean", "scales")}

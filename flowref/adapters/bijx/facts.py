@@ -1,6 +1,4 @@
-"""The facts that the classes of bijx tell: supports and promises. Its bijections do not tell the shape of
-their events: calls show one.
-"""
+"""Facts from the classes of bijx: supports and promises. Event shapes of bijections are found by calls."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ PROMISES: dict[str, frozenset[str]] = {
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a bijection or a distribution."""
+    """The facts of a bijection or distribution."""
     names = lineage(obj)
     prior = obj.prior if "Transformed" in names else obj
     event = event_shape or getattr(prior, "event_shape", None)
@@ -67,7 +65,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def traits(obj: Any) -> Traits:
-    """What is known of a bijection."""
+    """The traits of a bijection."""
     names = lineage(obj)
     if "Chain" in names:
         return compose([traits(one) for one in obj.bijections])

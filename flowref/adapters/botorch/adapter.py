@@ -1,4 +1,4 @@
-"""BoTorch: transforms of inputs, and of outcomes with their variances, which have no log-dets."""
+"""BoTorch: transforms of inputs, and of outcomes with variances, without log-dets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INPUT_CHAIN, OUTCOME_CHAIN = replace(INPUT, parts=parts), replace(OUTCOME, parts
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a transform that has a way back, or None."""
+    """The dialect of an invertible transform, or None."""
     names = lineage(obj)
     chained = len(links(obj)) > 1
     if "OutcomeTransform" in names:
@@ -49,7 +49,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def components() -> Mapping[str, Component]:
-    """Transforms as a fitted model has them."""
+    """Transforms as in a fitted model."""
     return {
         **components_of(constructions.inputs(), _of_input, describe),
         **components_of(constructions.outcomes(), _of_outcome, describe),

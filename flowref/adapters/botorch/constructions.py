@@ -1,4 +1,4 @@
-"""Transforms of inputs and of outcomes of BoTorch, fitted to data as a model fits them."""
+"""Input and outcome transforms of BoTorch, fitted to data as by a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fitted(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def warped() -> Any:
-    """Kumaraswamy distribution functions of the unit cube, away from the identity."""
+    """Kumaraswamy distribution functions on the unit cube, away from the identity."""
     import torch
     from botorch.models.transforms.input import Warp
 
@@ -36,7 +36,7 @@ def warped() -> Any:
 
 
 def inputs() -> Constructions:
-    """Name -> builder and event shape, of inputs."""
+    """Name -> builder and event shape of input transforms."""
     from botorch.models.transforms import input as of
 
     def chained() -> Any:
@@ -54,7 +54,7 @@ def inputs() -> Constructions:
 
 
 def outcomes() -> Constructions:
-    """Name -> builder and event shape, of outcomes."""
+    """Name -> builder and event shape of outcome transforms."""
     from botorch.models.transforms import outcome as of
 
     def chained() -> Any:

@@ -1,4 +1,4 @@
-"""What transforms of BoTorch state: widths, domains, and that they act on each coordinate by itself."""
+"""Facts of BoTorch transforms: widths and domains; all act coordinatewise."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from flowref.adapters.common.promises import ELEMENTWISE, class_promises
 from flowref.adapters.common.shapes import unknown_shape
 from flowref.model import REAL, Facts, Shape, Support
 
-# Of each coordinate by itself, and rising.
+# Coordinatewise and increasing.
 PROMISES = dict.fromkeys(
     ("AffineInputTransform", "Log10", "Warp", "Standardize", "Log", "Power", "Bilog"),
     ELEMENTWISE,
 )
 LOGARITHMS, UNIT = ("Log10", "Log", "Power"), Support.parse("unit")
 POSITIVE = Support.parse("positive")
-# Whose images are the whole line.
+# With the reals as range.
 ONTO = ("AffineInputTransform", "Standardize", "Bilog")
 CHAINS = ("ChainedInputTransform", "ChainedOutcomeTransform")
 
 
 def links(obj: Any) -> list[Any]:
-    """The transforms of a chain, in the order in which they are applied; of another the one itself."""
+    """The transforms of a chain in order; else the transform itself."""
     return list(obj.values()) if lineage(obj) & set(CHAINS) else [obj]
 
 
@@ -35,13 +35,13 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     first, *later = [_domain(one, shape) for one in links(obj)]
     codomain = REAL if all(lineage(one) & set(ONTO) for one in links(obj)) else None
     promises = [class_promises(PROMISES, lineage(one)) for one in links(obj)]
-    told = dict.fromkeys(frozenset.intersection(*promises), True)
+    shared = dict.fromkeys(frozenset.intersection(*promises), True)
     declared = all(domain == REAL for domain in later)
-    return Facts(shape, shape, first, codomain, declared, promises=told)
+    return Facts(shape, shape, first, codomain, declared, promises=shared)
 
 
 def _width(obj: Any) -> Shape | None:
-    """The shape of an event where a transform has parameters of that width."""
+    """The event shape, if parameters have that width; None otherwise."""
     if "Warp" in lineage(obj):
         obj = obj._normalize
     width = getattr(obj, "_d", getattr(obj, "_m", None))
@@ -49,7 +49,7 @@ def _width(obj: Any) -> Shape | None:
 
 
 def _domain(obj: Any, shape: Shape) -> Support:
-    """Where a transform is defined: of some coordinates alone where it has indices."""
+    """The domain of a transform, restricted on its indices only."""
     names = lineage(obj)
     if "Warp" in names:
         inside = UNIT

@@ -1,1 +1,1 @@
-"""What the adapters of several libraries share."""
+"""Code shared by adapters of several libraries."""

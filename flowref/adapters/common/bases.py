@@ -1,4 +1,4 @@
-"""Which bases are standard normal, by their class and parameters."""
+"""Standard normal base distributions, recognized by class and parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from flowref.adapters.common.object_components import lineage
 
 BASE = "standard-normal-base"
-# Class -> the names of its mean, and of its deviations and whether they are logarithms.
+# Class -> names of its mean and scale, and whether the scale is a logarithm.
 NORMALS: dict[str, tuple[str, str, bool]] = {
     "Normal": ("loc", "scale", False),
     "DiagGaussian": ("loc", "log_scale", True),
@@ -18,13 +18,15 @@ NORMALS: dict[str, tuple[str, str, bool]] = {
 
 
 def base_promises(base: Any) -> dict[str, Any]:
-    """The promise of a standard normal base; "initially" where it is trained with the rest."""
+    """The promise of a standard normal base; "initially" if it is trained with the flow; empty if it is
+    none.
+    """
     normal = standard_normal(base)
     return {BASE: normal} if normal else {}
 
 
 def standard_normal(base: Any) -> Any:
-    """True, "initially" or False, as far as the class of a base tells."""
+    """True for a standard normal base, "initially" if its parameters are trained, else False."""
     names = lineage(base)
     if "StandardNormal" in names:
         return True
@@ -43,7 +45,7 @@ def standard_normal(base: Any) -> Any:
                 and _all_equal_to(values[1], 0.0 if logarithm else 1.0)
             ):
                 return False
-            return "initially" if any(map(_trained, values)) else True
+            return "initially" if any(map(_is_trainable, values)) else True
     return False
 
 
@@ -55,6 +57,5 @@ def _all_equal_to(values: Any, number: float) -> bool:
     return bool((_numpy_values(values) == number).all())
 
 
-def _trained(value: Any) -> bool:
-    """Whether it is trained with the rest: a parameter, and in JAX every array of an object."""
+def _is_trainable(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", hasattr(value, "dtype")))

@@ -1,4 +1,4 @@
-"""Whether an operation, or one of a program of JAX, stretches one number of each point over several of its entries."""
+"""Whether an operation, or one in a JAX program, broadcasts a per-point number over several entries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowref.model import Shape
 
 
 def stretched_over(operands: Sequence[Shape], result: Shape, rows: int) -> bool:
-    """Whether an operation entry by entry takes one number of each of ``rows`` points for several, or
-    for none.
+    """Whether an elementwise operation broadcasts an operand with one number per row, of ``rows`` rows,
+    over several entries or none.
     """
     if len(result) < 2 or result[0] != rows or result not in operands:
         return False
@@ -24,7 +24,7 @@ def stretched_over(operands: Sequence[Shape], result: Shape, rows: int) -> bool:
 
 
 def equations(jaxpr: Any) -> Iterator[Any]:
-    """All equations of a program, at any depth."""
+    """All equations of a program, including nested ones."""
     for equation in jaxpr.eqns:
         yield equation
         for value in equation.params.values():
@@ -35,7 +35,7 @@ def equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def stretches(jaxpr: Any, rows: int) -> bool:
-    """Whether an operation takes one number of each of ``rows`` points for several, or for none."""
+    """Whether an operation of the program broadcasts a number per row over several entries or none."""
     return any(_stretches(equation, rows) for equation in equations(jaxpr))
 
 

@@ -1,6 +1,4 @@
-"""What a distribution tells of itself under any of the usual names: distribution functions, quantiles,
-moments.
-"""
+"""Distribution functions, quantiles and moments that a distribution has under usual names."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-# Names of methods -> what makes a distribution function of what they return.
+# Method -> conversion of its result to the distribution function.
 FUNCTIONS: dict[str, str] = {
     "cdf": "itself",
     "distribution_function": "itself",
@@ -26,7 +24,7 @@ FUNCTIONS: dict[str, str] = {
     "logsf": "exp-upper",
 }
 QUANTILES = ("icdf", "quantile", "ppf", "inverse_cdf")
-# Names of moments, in the order in which they are told.
+# Names of moments, in the order of reporting.
 MOMENTS = {
     "mean": ("mean",),
     "variance": ("variance", "var"),
@@ -35,23 +33,22 @@ MOMENTS = {
     "mode": ("mode",),
     "covariance_matrix": ("covariance_matrix", "covariance", "cov"),
 }
-# What is said of a moment beside its numbers: nothing, of another shape, no number, of copies in a batch
-# not that of each.
+# Flags of a moment: correct, of another shape, NaN, and different in a batch of copies.
 FINE, MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 0.0, 1.0, 2.0, 3.0
 
 
 def functions_of(obj: Any) -> tuple[str, ...]:
-    """The names of the distribution functions that an object has, that of the usual name first."""
+    """The distribution functions that an object has, the usual name first."""
     return tuple(name for name in FUNCTIONS if takes(obj, name, 1))
 
 
 def quantiles_of(obj: Any) -> str:
-    """The name of the quantile function that an object has, or nothing."""
+    """The quantile function that an object has; empty if none."""
     return next((name for name in QUANTILES if takes(obj, name, 1)), "")
 
 
 def takes(obj: Any, name: str, count: int) -> bool:
-    """Whether a method of an object's class takes so many arguments and needs no others."""
+    """Whether a method of an object's class takes ``count`` arguments, and requires no others."""
     if not callable(getattr(type(obj), name, None)):
         return False
     try:
@@ -64,7 +61,7 @@ def takes(obj: Any, name: str, count: int) -> bool:
 
 
 def function(obj: Any, x: Any, name: str) -> Any:
-    """The distribution function by a method of that name."""
+    """The distribution function at ``x (n,)`` by a method, converted."""
     value = getattr(obj, name)(x)
     form = FUNCTIONS[name]
     value = value.exp() if form.startswith("exp") else value
@@ -72,26 +69,25 @@ def function(obj: Any, x: Any, name: str) -> Any:
 
 
 def cdf_columns(obj: Any, x: Any, names: Sequence[str]) -> Any:
-    """The distribution function by several methods, a column for each."""
+    """The distribution function by several methods, ``(rows, methods)``."""
     import torch
 
     return torch.stack([function(obj, x, name).reshape(len(x)) for name in names], 1)
 
 
 def quantile(obj: Any, u: Any, name: str) -> Any:
-    """The quantile function by a method of that name."""
     return getattr(obj, name)(u)
 
 
 def is_helper(obj: Any, name: str, density: str = "log_prob") -> bool:
-    """Whether an object's log-density reads an attribute: then it may be of a part of it, as the location
-    of a base is.
+    """Whether an object's log-density reads an attribute, which may then be a part's, such as the location
+    of a base.
     """
     return name in names_in(getattr(type(obj), density, None))
 
 
 def names_in(function: Any) -> set[str]:
-    """The names that the code of a function has, those of functions within it included."""
+    """The names in the code of a function, including nested functions."""
     found, codes = set[str](), [getattr(function, "__code__", None)]
     while codes:
         code = codes.pop()
@@ -102,8 +98,8 @@ def names_in(function: Any) -> set[str]:
 
 
 def statement(obj: Any, name: str) -> Callable[[Any], Any] | None:
-    """How a property, or a method without arguments, of an object's class is asked; None of what is data
-    of the object.
+    """The call of a property, or of a method without arguments, of an object's class; None for data
+    attributes.
     """
     kind = inspect.getattr_static(type(obj), name, None)
     if isinstance(kind, property):
@@ -123,7 +119,7 @@ Told = tuple[str, Callable[[Any], Any]]
 
 
 def statements_of(obj: Any) -> tuple[Told, ...]:
-    """The moments that the class of an object tells, and how they are asked for."""
+    """The moments that the class of an object states, with their calls."""
     found: list[Told] = []
     for moment, names in MOMENTS.items():
         for name in names:
@@ -135,7 +131,7 @@ def statements_of(obj: Any) -> tuple[Told, ...]:
 
 
 def stated_moments(obj: Any, asked: Sequence[Told], shape: Sequence[int]) -> Any:
-    """What is told, flat and one after the other, nan for what is not, and what is to be said of each."""
+    """Concatenated moments of an event shape, NaN where not stated, followed by a flag for each."""
     import torch
 
     size, asking, parts, flags = math.prod(shape), dict(asked), [], []
@@ -154,20 +150,20 @@ def stated_moments(obj: Any, asked: Sequence[Told], shape: Sequence[int]) -> Any
 
 
 def moment_values(moment: str, value: Any, wanted: int) -> tuple[Any, float]:
-    """A moment as so many numbers, nan where it is told as other ones, and what is to be said of it."""
+    """A moment as ``wanted`` numbers, NaN if it has another size, and its flag."""
     import torch
 
     nothing = torch.full((wanted,), math.nan, dtype=torch.float64)
     if value is None or not value.numel():
         return nothing, FINE
     if value.numel() == wanted:
-        told = value.detach().reshape(-1).to(torch.float64)
-        return told, NO_NUMBER if bool(told.isnan().all()) else FINE
+        numbers = value.detach().reshape(-1).to(torch.float64)
+        return numbers, NO_NUMBER if bool(numbers.isnan().all()) else FINE
     return nothing, FINE if value.numel() == 1 or moment == "covariance_matrix" else MISSHAPEN
 
 
 def told_twice(tell: Callable[[], Any]) -> Iterator[Any]:
-    """What is told under two random states."""
+    """The results under two random states."""
     import torch
 
     for seed in (1, 2):

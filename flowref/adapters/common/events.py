@@ -1,4 +1,4 @@
-"""The search for the shape of an event, where an object does not tell it: the first shape that its calls fit."""
+"""The search for an event shape that an object does not state: the first shape at which its calls fit."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TypeVar
 from flowref.model import Shape
 
 T = TypeVar("T")
-# So many shapes that stretch are tried before the first of them is taken.
+# Shapes with broadcasting that are tried before the first of them is accepted.
 ENOUGH = 4
 
 
 class Fit(IntEnum):
-    """How calls fit a shape, best first: as they should; stretching one number of each point over several entries, as
-    they do for a smaller event; with a log-det of an odd shape; without a way back.
+    """How calls fit a shape, best first: correctly; by broadcasting a per-point number, as for a smaller
+    event; with an odd shape of the log-det; without an inverse.
     """
 
     WELL, STRETCHED, ODD, ONE_WAY = range(4)
@@ -26,8 +26,8 @@ Seen = dict[Fit, list[Shape]]
 
 
 def first_event(shapes: Iterable[Shape], fits: Callable[[Shape, Seen], Fits[T]]) -> T | None:
-    """What calls showed at the first shape that they fit well, or else at the first of those that they fit best; None
-    where they fit none. ``fits``: how they fit a shape, given those before it, and what they showed.
+    """The result of calls at the first shape with the best fit; None if no shape fits. ``fits``: the fit of
+    a shape, given the results so far, and its result.
     """
     seen: Seen = {fit: [] for fit in Fit}
     tried, shown = set[Shape](), dict[Fit, T]()

@@ -1,5 +1,5 @@
-"""How distributions of TensorFlow Probability and distrax are called on JAX where the two agree. A batch of
-distributions is their product: its events have the axes of the batch, and its log-density is the sum.
+"""Calls of distributions where TensorFlow Probability and distrax agree. A batch of distributions is
+treated as their product: batch axes belong to the event, and log-densities are summed.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from typing import Any
 
 from flowref.model import Shape
 
-# What a distribution states of itself, in the order of `flowref.model.Dialect`, and what it is called.
+# Stated quantities, in the order of `flowref.model.Dialect`, by their names.
 STATED = ("mean", "variance", "entropy", "stddev", "mode", "covariance")
 
 
 def event_of(obj: Any) -> Shape:
-    """The shape of an event, with the axes of a batch of distributions."""
+    """The event shape, including the batch axes of distributions."""
     return (*map(int, obj.batch_shape), *map(int, obj.event_shape))
 
 
 def of_events(density: Any) -> Any:
-    """A log-density of each event: of a batch of distributions there is one for each."""
+    """Log-densities ``(n,)``, summed over a batch of distributions."""
     return density.reshape(density.shape[0], -1).sum(-1) if density.ndim > 1 else density
 
 
@@ -32,22 +32,20 @@ def cdf(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def offers(obj: Any, method: str) -> bool:
-    """Whether a function of numbers can be called at a half."""
+    """Whether a univariate function can be called at 0.5."""
     import jax.numpy as jnp
 
     try:
         getattr(obj, method)(jnp.asarray(0.5))
     except (NotImplementedError, AttributeError):
         return False
-    except Exception:  # what a call of it raises is another matter
+    except Exception:  # exceptions of a call are reported elsewhere
         pass
     return True
 
 
 def stated(obj: Any) -> Any:
-    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
-    for what a distribution does not state.
-    """
+    """Concatenated mean, variance, entropy, standard deviation, mode and covariance; NaN where not stated."""
     import jax.numpy as jnp
 
     size = math.prod(event_of(obj))
@@ -56,14 +54,14 @@ def stated(obj: Any) -> Any:
     for name in STATED:
         value = _asked(obj, name)
         if name == "entropy" and value.size:
-            value = value.sum()  # that of a product
+            value = value.sum()  # entropy of a product
         fits = value.size == sizes.get(name, size)
         parts.append(value.reshape(-1) if fits else jnp.full(sizes.get(name, size), math.nan))
     return jnp.concatenate(parts)
 
 
 def _asked(obj: Any, name: str) -> Any:
-    """What a distribution states under a name, nothing where it does not."""
+    """The stated quantity of a name; empty if not implemented."""
     import jax.numpy as jnp
 
     try:
@@ -73,14 +71,14 @@ def _asked(obj: Any, name: str) -> Any:
 
 
 def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
-    """Evenly spaced numbers."""
+    """Evenly spaced numbers, ``(size,)``."""
     import jax.numpy as jnp
 
     return jnp.linspace(low, high, size)
 
 
 def lower(size: int = 4) -> Any:
-    """A lower triangular matrix that is far from singular."""
+    """A well-conditioned lower triangular matrix, ``(size, size)``."""
     import jax.numpy as jnp
 
     entries = jnp.sin(jnp.arange(1.0, size * size + 1).reshape(size, size))

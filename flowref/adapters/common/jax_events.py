@@ -1,4 +1,4 @@
-"""Which events an object of JAX takes that does not tell their shape, as calls of it show."""
+"""Event shapes of JAX objects that do not state them, found by calls."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from flowref.model import (
 
 # ``call(x)`` of a batch -> (value, log-det).
 Called = Callable[[Any], tuple[Any, Any]]
-# Rows of batches that are tried: no number of features that is usual.
+# Rows of trial batches, unlike usual numbers of features, and the tolerance.
 ROWS, FEWER, SAME = 7, 5, 1e-6
-# Longer axes of arrays are those of hidden layers; numbers of features and sides of images that are tried.
+# Axes of arrays up to which they may be features; usual numbers of features and sides of images.
 MOST, USUAL, SIDE = 256, (4, 2, 3, 1, 6, 8, 5), 4
-# Events that are tried besides where no array is of the size of the one that was taken.
+# Further events tried if no array has the size of the found one.
 OTHERS: tuple[Shape, ...] = ((1,), (2,), (3,), (4,), (SIDE, SIDE))
 
 
 def first_fitting_event(
     obj: Any, call: Called, support: Support = REAL, rank: int = 1
 ) -> tuple[Shape, tuple[Shape, ...]] | None:
-    """The first event of at least ``rank`` axes that a call takes, and others that it takes as well where
-    nothing tells which is meant; None where it takes none. Raises `TargetError` where its code cannot be traced.
-    ``support``: where events lie.
+    """The first event shape with at least ``rank`` axes that a call accepts, and further accepted ones if
+    it is ambiguous; None if there is none. ``support``: of the events. Raises `TargetError` if the code
+    cannot be traced.
     """
     raised: list[Exception] = []
 
@@ -57,7 +57,7 @@ def first_fitting_event(
 def _alternative_events(
     obj: Any, call: Called, shape: Shape, support: Support, rank: int
 ) -> tuple[Shape, ...]:
-    """The events that a call takes as well as one, where no array is of its size."""
+    """Further events that a call accepts, if no array has the size of the found one."""
     if {size for array in array_shapes(obj) for size in array} & set(shape):
         return ()
     others = [one for one in OTHERS if one != shape and len(one) >= rank]
@@ -65,12 +65,12 @@ def _alternative_events(
 
 
 def array_shapes(obj: Any) -> Sequence[Shape]:
-    """The shapes of the arrays that an object holds."""
+    """The shapes of the arrays in an object."""
     return backends.find("jax").state_shapes(obj)
 
 
 def candidates(obj: Any) -> Iterator[Shape]:
-    """Event shapes that an object may take, likeliest first."""
+    """Candidate event shapes, likeliest first."""
     shapes = array_shapes(obj)
     for shape in shapes:
         yield from ((size,) for size in (*shape[-1:], *shape[:1]) if 1 < size <= MOST)
@@ -85,10 +85,9 @@ def candidates(obj: Any) -> Iterator[Shape]:
 def taking(
     call: Called, shape: Shape, support: Support, raised: list[Exception] | None = None
 ) -> bool | None:
-    """Whether a call that takes events of a shape stretches a number of each over several of its entries,
-    as one of a smaller event does; None where it does not take them: each row comes out as in a smaller
-    batch, with a log-det of its own. What is raised where its code is traced alone is added to
-    ``raised``.
+    """Whether a call at an event shape broadcasts a per-point number over several entries; None if it does
+    not accept the shape: each row must equal that of a smaller batch, with a log-det of its own. Exceptions
+    of tracing alone are added to ``raised``.
     """
     import jax
 
@@ -101,7 +100,7 @@ def taking(
             return None
         whole, part = (call(jax.numpy.asarray(x[:rows])) for rows in (ROWS, FEWER))
         alike = np.allclose(whole[0][:FEWER], part[0], rtol=SAME, atol=SAME, equal_nan=True)
-    except Exception as error:  # it takes others
+    except Exception as error:  # it accepts others
         if raised is not None and runs(call, x):
             raised.append(error)
         return None
@@ -109,11 +108,11 @@ def taking(
 
 
 def runs(call: Called, x: Any) -> bool:
-    """Whether a call returns for points as they are, each step by itself."""
+    """Whether a call returns for points when run op by op."""
     import jax
 
     try:
         call(jax.numpy.asarray(x))
-    except Exception:  # which of them says so, whatever it is
+    except Exception:  # any class of exception
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a library's builders build in JAX, and facts that are read off it."""
+"""Components of JAX libraries, with facts read from built objects."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def built_in_double(
     *tables: tuple[Dialect, Mapping[str, Construction]],
     compiled: bool = False,
 ) -> dict[str, Component]:
-    """Constructions of a library by name, with how they are called; of a name that stands in several tables the last
-    one counts. ``compiled``: operations of builders are compiled, which rounds otherwise.
+    """Constructions of a library as components; of a name in several tables the last one counts.
+    ``compiled``: compile operations of builders, which changes rounding.
     """
     table = {}
     for dialect, found in tables:
@@ -35,19 +35,19 @@ def facts_in_double(
     event: Shape | None,
     **options: Any,
 ) -> Facts:
-    """What is read off the object that is built with these options, in double precision, as it is
-    judged; of events of a shape where the object does not tell its own.
+    """The facts of the object built with these options in double precision; ``event``: its shape if it does
+    not state it.
     """
     import jax
 
-    # Before JAX 0.8 an experiment.
+    # An experimental feature before JAX 0.8.
     home = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
     with home.enable_x64(True):
         return describe(build(**options), event)
 
 
 def without_compiling(build: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder of a library, called as such (see `Backend.building`)."""
+    """A builder marked as library code (see `Backend.building`)."""
 
     @functools.wraps(build)
     def built(**options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Running log-dets and log-densities, which calls of JAX code thread through."""
+"""Running log-dets and log-densities in calls of JAX code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 
 def running_numbers(x: Any) -> Any:
-    """What runs before a call of a batch: another number for each point, none of them zero, so that a call
-    that overwrites it, scales it or drops it is seen.
+    """Running numbers ``(n,)`` before a call, distinct and nonzero, so that overwriting, scaling or
+    dropping them shows.
     """
     import jax.numpy as jnp
 

@@ -1,9 +1,8 @@
-"""Layers of JAX that keep state: how they are called in training and in evaluation, and what the state
-is afterwards. A call takes an object and gives the object that it is then, so that nothing is changed.
+"""Stateful layers of JAX: calls in training and evaluation, and the state afterwards.
 
-An object is a module of flax beside its variables, one of equinox beside its state, a module of
-flax.nnx, an ordinary object that a call changes or that returns what it has become, or a function beside
-its parameters and its state.
+A call takes an object and returns the updated one; nothing is changed in place. An object is a flax module
+with its variables, an equinox module with its state, a flax.nnx module, an ordinary object that a call
+changes or that returns its successor, or a function with parameters and state.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from flowref import backends
 from flowref.adapters.common.signatures import parameter_names, required
 
-# Parameters that choose between training and evaluation, with what they are in evaluation.
+# Mode parameters, with their value in evaluation.
 EVALUATING: dict[str, Any] = {
     "train": False,
     "training": False,
@@ -27,21 +26,22 @@ EVALUATING: dict[str, Any] = {
     "use_running_average": True,
 }
 LINEN, EQUINOX, OWN, BESIDE, APPLIED = "linen", "equinox", "own", "beside", "applied"
-# Methods that may be the map.
+# Candidate methods of the map.
 METHODS = ("__call__", "forward", "transform", "encode")
-# How deep objects are looked into.
+# Maximal depth of the search in objects.
 DEEPEST = 4
-# How a batch axis is called by users of equinox where their layers do not tell it.
+# The usual name of a batch axis in equinox, if layers state none.
 AXIS = "batch"
 
 
 @dataclass(frozen=True)
 class StateConvention:
-    """How an object is called that keeps state. ``style``: where the state is: "linen" and "equinox", in
-    the second of a pair; "own", in the object; "beside", in the second of a pair, and it is given to
-    the call as an argument, as the ``place``-th; "applied", in the third of a function, its parameters and
-    its state, which takes points as the ``place``-th and these two in their order. ``flag``: the parameter that chooses training.
-    ``single``: whether it takes one event, on a batch axis of the name ``axis``.
+    """How a stateful object is called.
+
+    ``style``: where the state is: "linen" and "equinox" in the second of a pair; "own" in the object;
+    "beside" in the second of a pair, passed as argument number ``place``; "applied" in a triple of
+    function, parameters and state, with points at ``place`` and the other two in order. ``flag``: the mode
+    parameter. ``single``: takes one event, over a batch axis named ``axis``.
     """
 
     style: str
@@ -58,17 +58,17 @@ def evaluate_batch(obj: Any, x: Any, context: Any, way: StateConvention) -> tupl
 
 
 def after_evaluation(obj: Any, x: Any, context: Any, way: StateConvention) -> tuple[Any, Any, Any]:
-    """The same, and the object afterwards, which is to be what it was."""
+    """As `evaluate_batch`, with the object afterwards, which should be unchanged."""
     return call_in_mode(obj, x, way, False)
 
 
 def call_in_training(obj: Any, x: Any, context: Any, way: StateConvention) -> tuple[Any, Any, Any]:
-    """Value and log-det of a batch in training, and the object afterwards."""
+    """Value and log-det of a batch in training, and the updated object."""
     return call_in_mode(obj, x, way, True)
 
 
 def call_in_mode(obj: Any, x: Any, way: StateConvention, training: bool) -> tuple[Any, Any, Any]:
-    """A call in training or in evaluation."""
+    """A call in training or evaluation: value, log-det and the object afterwards."""
     evaluation = EVALUATING.get(way.flag)
     flags = {way.flag: not evaluation if training else evaluation} if way.flag else {}
     if way.style == LINEN:
@@ -101,12 +101,12 @@ def call_in_mode(obj: Any, x: Any, way: StateConvention, training: bool) -> tupl
 def of_equinox(
     obj: Any, x: Any, way: StateConvention, flags: Mapping[str, Any], training: bool
 ) -> tuple[Any, Any]:
-    """What a module beside its state returns, and the state afterwards."""
+    """The result of an equinox module with state, and the new state."""
     import equinox
     import jax
 
     module, given = obj
-    state = copied_object(given)  # one that was used refuses to be used again
+    state = copied_object(given)  # a used state cannot be used again
     run = getattr(equinox.nn.inference_mode(module, value=not training), way.method)
 
     def once(points: Any) -> tuple[Any, Any]:
@@ -119,16 +119,14 @@ def of_equinox(
 
 
 def copied_object(obj: Any) -> Any:
-    """An object that a call may change: pytrees put together anew, and copies of ordinary objects."""
+    """A copy of an object that a call may change: rebuilt pytrees, copied ordinary objects."""
     import jax
 
     return jax.tree.map(lambda leaf: leaf, backends.find("jax").duplicate(obj))
 
 
 def split_state(out: Any, state: Any) -> tuple[Any, Any]:
-    """What a call returned without the state among it, and that state; the one before, where there is
-    none.
-    """
+    """The result without the state in it, and that state; the given one if none is returned."""
     if not isinstance(out, tuple | list):
         return out, state
     same = [index for index, one in enumerate(out) if like(one, state)]
@@ -139,7 +137,7 @@ def split_state(out: Any, state: Any) -> tuple[Any, Any]:
 
 
 def like(one: Any, state: Any) -> bool:
-    """Whether a value is of the kind and the structure of a state, which is no single array."""
+    """Whether a value has the type and structure of a state, which is not a single array."""
     import jax
 
     if type(one) is not type(state) or hasattr(one, "dtype"):
@@ -150,7 +148,7 @@ def like(one: Any, state: Any) -> bool:
 
 
 def value_and_log_det(out: Any, x: Any) -> tuple[Any, Any]:
-    """A value and a log-det, or None."""
+    """Value and log-det; the latter may be None."""
     if not isinstance(out, tuple | list):
         return out, None
     value = next((one for one in out if getattr(one, "shape", None) == x.shape), out[0])
@@ -159,7 +157,7 @@ def value_and_log_det(out: Any, x: Any) -> tuple[Any, Any]:
 
 
 def set_mode(obj: Any, training: bool) -> None:
-    """Train or eval mode of an object that has one."""
+    """Set an object to train or eval mode, if it has modes."""
     change = getattr(obj, "train" if training else "eval", None)
     if callable(change) and not required(change):
         change()
@@ -168,9 +166,7 @@ def set_mode(obj: Any, training: bool) -> None:
 
 
 def ways(obj: Any) -> Iterator[StateConvention]:
-    """How an object may be called, likeliest first; none where nothing tells that it keeps state, which a
-    way of training does.
-    """
+    """Candidate calls of an object, likeliest first; none if it shows no state or mode."""
     owner, style = obj, OWN
     if isinstance(obj, tuple | list):
         if len(obj) == 3 and callable(obj[0]):
@@ -203,7 +199,6 @@ def ways(obj: Any) -> Iterator[StateConvention]:
 
 
 def has_train_and_eval(obj: Any) -> bool:
-    """Whether an object has two modes: methods for them, or a flag."""
     methods = all(
         callable(getattr(obj, name, None)) and not required(getattr(obj, name))
         for name in ("train", "eval")
@@ -212,7 +207,7 @@ def has_train_and_eval(obj: Any) -> bool:
 
 
 def style_of(module: Any, more: Any) -> str:
-    """Where the state of a pair is."""
+    """The style of a pair."""
     packages = {base.__module__.partition(".")[0] for base in type(module).__mro__}
     if (
         "flax" in packages
@@ -226,7 +221,7 @@ def style_of(module: Any, more: Any) -> str:
 
 
 def axis_of(module: Any) -> str:
-    """The name of the batch axis that a layer in a module of equinox asks for."""
+    """The batch axis that an equinox layer in a module requires."""
     import jax
 
     for node in jax.tree.leaves(module, is_leaf=lambda one: hasattr(one, "axis_name")):
@@ -237,10 +232,8 @@ def axis_of(module: Any) -> str:
 
 
 def arrays(obj: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Every array that an object holds, by its dotted name: leaves of a pytree, and attributes of an
-    ordinary object in it.
-    """
-    for name, leaf in named_leaves(obj):
+    """All arrays of an object by dotted name: leaves of pytrees, and attributes of ordinary objects inside."""
+    for name, leaf in leaves_by_name(obj):
         if is_array(leaf):
             yield name, leaf
         elif is_ordinary(leaf) and depth < DEEPEST:
@@ -249,8 +242,7 @@ def arrays(obj: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
                     yield ".".join(filter(None, (name, attribute, more))), one
 
 
-def named_leaves(obj: Any) -> list[tuple[str, Any]]:
-    """The leaves of a pytree by their dotted names."""
+def leaves_by_name(obj: Any) -> list[tuple[str, Any]]:
     import jax
 
     found = jax.tree_util.tree_flatten_with_path(obj)[0]
@@ -258,7 +250,7 @@ def named_leaves(obj: Any) -> list[tuple[str, Any]]:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array of numbers."""
+    """Whether a leaf is a numeric array."""
     import jax
     import numpy as np
 
@@ -267,7 +259,7 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_ordinary(leaf: Any) -> bool:
-    """Whether a leaf is an object that has attributes and is neither a function nor a class."""
+    """Whether a leaf is an object with attributes, other than a function or class."""
     package = type(leaf).__module__.partition(".")[0]
     return (
         isinstance(getattr(leaf, "__dict__", None), dict)
@@ -277,13 +269,11 @@ def is_ordinary(leaf: Any) -> bool:
 
 
 def having(obj: Any, name: str, value: Any) -> Any:
-    """A copy of an object in which an array or a number is another; `AttributeError` where it has none of
-    that name.
-    """
+    """A copy of an object with one array or number replaced. Raises `AttributeError` for an unknown name."""
     import jax
 
     leaves, structure = jax.tree.flatten(obj)
-    for index, (label, leaf) in enumerate(named_leaves(obj)):
+    for index, (label, leaf) in enumerate(leaves_by_name(obj)):
         rest = name.removeprefix(f"{label}.") if label else name
         if label == name and is_array(leaf):
             leaves[index] = value
@@ -296,7 +286,7 @@ def having(obj: Any, name: str, value: Any) -> Any:
 
 
 def with_attribute(obj: Any, path: str, value: Any) -> Any:
-    """A copy of an object in which an attribute of it, or of a part of it, is another."""
+    """A copy of an object with an attribute of it, or of a part, replaced."""
     first, _, rest = path.partition(".")
     if isinstance(obj, tuple):
         at = int(first)
@@ -308,7 +298,7 @@ def with_attribute(obj: Any, path: str, value: Any) -> Any:
 
 
 def array_or_number(obj: Any, name: str | None = None) -> Any:
-    """An array or a number that an object holds under a name; without a name all of its arrays."""
+    """An array or number of an object by name; a dictionary of all arrays without a name."""
     found = dict(arrays(obj))
     if name is None:
         return found
@@ -316,7 +306,7 @@ def array_or_number(obj: Any, name: str | None = None) -> Any:
 
 
 def numeric_attributes(obj: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
-    """The Python numbers that an object and its parts hold as attributes, by their dotted names."""
+    """The Python numbers in attributes of an object and its parts, by dotted name."""
     if isinstance(obj, tuple):
         if depth == 0 and obj:
             yield from (
@@ -334,5 +324,5 @@ def numeric_attributes(obj: Any, depth: int = 0) -> Iterator[tuple[str, float]]:
 
 
 def callable_only(value: Any) -> bool:
-    """Whether a value is a function, a class or a module, of which no attribute is a constant."""
+    """Whether a value is a function, class or module, whose attributes are not constants."""
     return inspect.isroutine(value) or inspect.isclass(value) or inspect.ismodule(value)

@@ -1,6 +1,4 @@
-"""Components whose facts are read off the object they build, as they would be for an object of the
-user's.
-"""
+"""Components with facts read from the built object, as for a user's object."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from flowref.model import Component, Dialect, Facts, Shape
 
 Build = Callable[..., Any]
 Describe = Callable[[Any, Shape | None], Facts]
-# A builder; with the shape of its events where these are no vectors of its option ``features``.
+# A builder; with its event shape unless that is ``(features,)``.
 Construction = Build | tuple[Build, Shape]
 Constructions = dict[str, Construction]
-# A stack of couplings promises by its name that it transforms every entry; one coupling, as an option
-# may ask for, keeps some.
+# Stacks of couplings are named as transforming every entry; a single coupling, selected by an
+# option, keeps some.
 ALL, STACKED = "transforms-all", ("transforms", "layers", "n_transforms")
 
 
@@ -29,7 +27,7 @@ def components_of(
     describe: Describe,
     promises: Callable[[str], Mapping[str, Any]] = lambda name: {},
 ) -> dict[str, Component]:
-    """Constructions as components, whose dialect and promises may depend on their names."""
+    """Constructions as components; dialect and promises may depend on the name."""
     table = {}
     for name, construction in constructions.items():
         build, event = construction if isinstance(construction, tuple) else (construction, None)
@@ -46,12 +44,10 @@ def described(
     event: Shape | None = None,
     **promises: Any,
 ) -> Component:
-    """A component whose facts are those that ``describe`` reads off the built object, so they have
-    one source.
+    """A component with facts read from the built object by ``describe``.
 
-    ``event``: the event shape; None where it is ``(features,)`` of the builder's option.
-    ``promises`` are added to those of the class. A builder with ``features`` can be rebuilt at any
-    width.
+    ``event``: the event shape; None for ``(features,)`` of the builder's option. ``promises`` are added to
+    those of the class. A builder with ``features`` can be rebuilt at any width.
     """
     return Component(name, build, dialect, partial(_facts, build, describe, event, promises))
 
@@ -79,10 +75,10 @@ def _facts(
 
 
 def numbered(parts: Iterable[Any]) -> list[tuple[str, Any]]:
-    """Parts in their order, each with a name: its index and its class."""
+    """Parts in order, named by index and class."""
     return [(f"{index}.{type(part).__name__}", part) for index, part in enumerate(parts)]
 
 
 def lineage(obj: Any) -> set[str]:
-    """The class names of an object, its own first and then its bases'."""
+    """The class names of an object and its bases."""
     return {kind.__name__ for kind in type(obj).__mro__}

@@ -1,17 +1,15 @@
-"""Maps that return points of a sphere, with more coordinates than they take."""
+"""Maps to a sphere, with more coordinates than they take."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# How near to each other the lengths of points of a sphere are.
+# Tolerance for equal norms.
 NEAR = 1e-4
 
 
 def advice(points: Any) -> str:
-    """What to do with a map whose images all have one length; empty for any other. ``points``: an array of
-    torch or of JAX.
-    """
+    """A hint for a map whose images ``(n, d)`` all have one norm; else empty."""
     squares = (points * points).reshape(len(points), -1).sum(-1)
     most = abs(squares).max()
     if len(points) < 2 or not bool((abs(squares - squares[0]) <= NEAR * most).all()):

@@ -1,4 +1,4 @@
-"""What maps promise: the usual sets, and what a composition keeps of them."""
+"""Sets of promises of maps, and those that compositions inherit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 ELEMENTWISE = frozenset({"elementwise", "monotone"})
 CONSTANT = frozenset({"constant-jacobian"})
 VOLUME = frozenset({"volume-preserving"})
-# What a composition promises where all of its maps do, and where any of them does.
+# Promises of a composition if all of its maps have them, or if any has.
 JOINT = VOLUME | CONSTANT | ELEMENTWISE | {"batch-dims"}
 EITHER = frozenset({"estimator", "batch-statistics", "straight-through"})
 
 
 def class_promises(table: Mapping[str, frozenset[str]], names: set[str]) -> frozenset[str]:
-    """What a table of promises by the names of classes says of an object of these classes."""
+    """The promises of an object by the names of its classes."""
     return frozenset().union(*(table[name] for name in names & table.keys()))

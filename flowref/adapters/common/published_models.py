@@ -1,8 +1,4 @@
-"""Models in the size and the setting in which they were published: the settings, and how an adapter
-offers what it builds in them.
-
-Weights are those of the constructor; nothing is downloaded.
-"""
+"""Models in their published size and setting. Weights are initial; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -25,8 +21,8 @@ FFJORD = "Grathwohl et al. 2019, FFJORD (arXiv:1810.01367), densities in two dim
 
 @dataclass(frozen=True)
 class SplineSetting:
-    """A neural spline flow: so many steps, each a linear layer and a spline whose network has
-    residual ``blocks`` of ``hidden`` units.
+    """A neural spline flow: ``steps``, each a linear layer and a spline whose network has residual
+    ``blocks`` of ``hidden`` units.
     """
 
     features: int
@@ -38,7 +34,7 @@ class SplineSetting:
 
 @dataclass(frozen=True)
 class DenseSetting:
-    """So many steps, each with a network of two layers of ``hidden`` units."""
+    """``steps``, each with a network of two layers of ``hidden`` units."""
 
     features: int
     hidden: int
@@ -60,7 +56,7 @@ AUTOREGRESSIVE_SPLINES: Mapping[str, SplineSetting] = {
     "miniboone": SplineSetting(43, 10, 1, 64, 4),
     "bsds300": SplineSetting(63, 10, 2, 512, 8),
 }
-# The published stacks of five and of ten; here the five.
+# Published stacks have five or ten layers; here five.
 DENSE: Mapping[str, DenseSetting] = {
     "power": DenseSetting(6, 100),
     "gas": DenseSetting(8, 100),
@@ -71,9 +67,9 @@ DENSE: Mapping[str, DenseSetting] = {
 }
 MNIST = DENSE["mnist"]
 CIFAR = (3, 32, 32)
-# Levels, steps of each, channels of the conditioners.
+# Levels, steps per level, channels of conditioners.
 GLOW_SIZE = (3, 32, 512)
-# Residual blocks and channels of the first level's conditioners; the image is downscaled once.
+# Residual blocks and channels of the first level's conditioners; images are downscaled once.
 REAL_NVP_SIZE = (8, 64)
 RESIDUAL_SIZE = (16, 128)
 FFJORD_SIZE = (64, 64, 64)
@@ -81,7 +77,7 @@ FFJORD_SIZE = (64, 64, 64)
 
 @dataclass(frozen=True)
 class Model:
-    """How a library builds a model, the shape of its events, and where its size was published."""
+    """The builder of a model, its event shape, and the publication of its size."""
 
     build: Callable[..., Any]
     event: Shape
@@ -94,7 +90,7 @@ def components_of_models(
     describe: Describe,
     promises: Mapping[str, Any] | None = None,
 ) -> dict[str, Component]:
-    """Models as components; ``promises`` hold of all of them."""
+    """Models as components; ``promises`` apply to all."""
     table = components_of(
         {PUBLISHED + name: (model.build, model.event) for name, model in models.items()},
         dialect,

@@ -1,4 +1,4 @@
-"""Shapes of events as libraries write them."""
+"""Event shapes in the notation of libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def as_shape(sizes: Any) -> Shape:
 
 
 def unknown_shape(obj: Any) -> UnknownShape:
-    """What to say where an object does not tell its event shape."""
+    """The error for an object that does not state its event shape."""
     return UnknownShape(
         f"{type(obj).__name__} does not state the shape of its events; give it, as in ?event=4 or "
         "?event=4,4,4"

@@ -1,4 +1,4 @@
-"""The parameters of functions."""
+"""Parameters of functions."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ import textwrap
 from functools import partial
 from typing import Any
 
-# Parameters that take any number of arguments.
+# Variadic parameters.
 MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def parameters_of(run: Any) -> list[inspect.Parameter]:
-    """The parameters of a function; none where it does not tell, as compiled code does not."""
+    """The parameters of a function; empty if it has no signature, as compiled code."""
     try:
         return list(inspect.signature(run).parameters.values())
-    except Exception:  # as of what its signature itself raises
+    except Exception:  # any exception of the signature
         return []
 
 
 def parameter_names(run: Any) -> list[str]:
-    """All parameters of a function, by name."""
+    """The names of all parameters."""
     return [one.name for one in parameters_of(run)]
 
 
 def required(run: Any) -> list[str]:
-    """The parameters of a function that have no default."""
+    """The names of parameters without a default."""
     parameters = parameters_of(run)
     return [one.name for one in parameters if one.default is one.empty and one.kind not in MANY]
 
 
 def code_of(written: Any) -> ast.Module | None:
-    """The code of a function or of a class; None where there is none that can be read."""
+    """The syntax tree of a function or class; None without source."""
     while isinstance(written, partial):
         written = written.func
     try:

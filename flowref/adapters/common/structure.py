@@ -1,6 +1,4 @@
-"""How the structure of a library's own classes is read: whose class it is, and masks of flattened
-events.
-"""
+"""Helpers for the structure of a library's classes: whose class it is, and masks of flattened events."""
 
 from __future__ import annotations
 
@@ -13,16 +11,16 @@ from flowref.model import OPPOSITE, Shape, Squeezing
 
 
 def own_class(obj: Any, *packages: str) -> str:
-    """The name of an object's class where one of these packages defines it, else "".
+    """The name of an object's class if one of the packages defines it, else "".
 
-    Subclasses of users may do anything to entries; they can declare what they do by attributes.
+    Users' subclasses may treat entries differently, and can declare so by attributes.
     """
     kind = type(obj)
     return kind.__name__ if kind.__module__.partition(".")[0] in packages else ""
 
 
 def on_axis(shape: Shape, kept: Iterable[int], axis: int = 0) -> tuple[float, ...]:
-    """The mask of a flattened event of which some indices along one axis are kept."""
+    """The mask of a flattened event with indices ``kept`` along one axis."""
     indices, inner = set(kept), math.prod(shape[axis:][1:])
     return tuple(
         float(index // inner % shape[axis] in indices) for index in range(math.prod(shape))
@@ -30,13 +28,13 @@ def on_axis(shape: Shape, kept: Iterable[int], axis: int = 0) -> tuple[float, ..
 
 
 def repeated_mask(mask: Any, shape: Shape) -> tuple[float, ...]:
-    """The mask of a flattened event of which a mask covers the last axes."""
+    """The mask of a flattened event from a mask of its last axes."""
     values = [float(value) for value in mask.detach().double().reshape(-1).tolist()]
     return tuple(values * (math.prod(shape) // len(values)))
 
 
 def inverted(squeezing: Squeezing | None) -> Squeezing | None:
-    """The squeeze that the inverse of a squeeze is, seen from the other call."""
+    """The squeeze of an inverse, seen from the other call."""
     if squeezing is None:
         return None
     return replace(squeezing, call=OPPOSITE[squeezing.call])

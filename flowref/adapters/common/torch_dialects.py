@@ -1,6 +1,4 @@
-"""How transforms and distributions that follow torch.distributions are called, where their
-libraries agree, in PyTorch or in JAX.
-"""
+"""Calls of transforms and distributions that follow torch.distributions, in PyTorch or JAX."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    # What others keep under that name may stand side by side, as in a stack, or be something else.
+    # Other classes may keep parallel parts under that name, as a stack does.
     composed = any(kind.__name__ == "ComposeTransform" for kind in type(obj).__mro__)
     return numbered(obj.parts if composed else ())
 
@@ -57,33 +55,32 @@ def expanded(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
-    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
-    for what a distribution does not tell, and what is to be said of each. ``untold``: names under which
-    it tells something else.
+    """Concatenated mean, variance, entropy, standard deviation, mode and covariance, NaN where not stated,
+    and a flag for each. ``untold``: names with another meaning.
     """
     import torch
 
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
-    told, flags = [], []
+    values, flags = [], []
     for name in distribution_functions.MOMENTS:
         value = None if name in untold else distribution_attribute(obj, name)
         part, flag = distribution_functions.moment_values(name, value, sizes.get(name, size))
         if len(obj.batch_shape) and flag == distribution_functions.MISSHAPEN:
-            flag = distribution_functions.FINE  # one for each of a batch
+            flag = distribution_functions.FINE  # a value per distribution of a batch
         if flag == distribution_functions.FINE and name in OF_EACH and not len(obj.batch_shape):
             flag = of_copies(obj, name, value)
-        told.append(part)
+        values.append(part)
         flags.append(flag)
-    return torch.cat([*told, torch.tensor(flags, dtype=torch.float64)])
+    return torch.cat([*values, torch.tensor(flags, dtype=torch.float64)])
 
 
-# What copies in a batch tell of each of them.
+# Moments compared between copies in a batch.
 OF_EACH = ("mean", "variance")
 
 
 def distribution_attribute(obj: Any, name: str) -> Any:
-    """What a distribution tells under a name, None where it does not."""
+    """A stated quantity; None if it is missing or not implemented."""
     import torch
 
     try:
@@ -94,14 +91,14 @@ def distribution_attribute(obj: Any, name: str) -> Any:
 
 
 def of_copies(obj: Any, name: str, value: Any) -> float:
-    """Whether two copies of a distribution tell the same of each, where it can be copied."""
+    """The flag of a moment: whether two copies in a batch state the same value of each."""
     import torch
 
     if value is None or not bool(torch.isfinite(value).all()):
         return distribution_functions.FINE
     try:
         several = distribution_attribute(obj.expand((2,)), name)
-    except Exception:  # of which another law speaks
+    except Exception:  # reported by another law
         return distribution_functions.FINE
     if several is None:
         return distribution_functions.FINE

@@ -1,4 +1,4 @@
-"""Supports from the constraints of torch.distributions."""
+"""Supports of constraints of torch.distributions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flowref.model import REAL, Support
 
 
 def interval(low: float, high: float) -> Support:
-    """An interval, by its name where it has one."""
+    """An interval, by its name if it has one."""
     named = {(-math.inf, math.inf): "real", (0.0, 1.0): "unit", (0.0, math.inf): "positive"}
     return Support.parse(named.get((low, high), (low, high)))
 
 
 def constraint_support(constraint: Any, whole: bool = True) -> Support | None:
-    """The support that a constraint describes, or None where no support does.
+    """The support of a constraint, or None.
 
-    A product set has one interval for all coordinates. Where theirs differ, the result is None, or
-    with ``whole`` False the intersection, in which the map is defined all the same.
+    A product of different intervals is None, or their intersection with ``whole`` False, where the map is
+    defined.
     """
     kind = type(constraint).__name__.lstrip("_")
     if kind == "IndependentConstraint":
@@ -42,14 +42,14 @@ def constraint_support(constraint: Any, whole: bool = True) -> Support | None:
 
 
 def declared_support(constraint: Any) -> Support | None:
-    """The set that a constraint declares, with an interval of its own for each coordinate where
-    they differ; None where no such set does (integers, matrices).
+    """The declared set, with an interval per coordinate if they differ; None for others (integers,
+    matrices).
     """
     kind = type(constraint).__name__.lstrip("_")
     if kind == "IndependentConstraint":
         return declared_support(constraint.base_constraint)
     if kind in ("Cat", "Stack"):
-        return _side_by_side(constraint, kind)
+        return _concatenated(constraint, kind)
     lows = _constraint_ends(constraint, "lower_bound", -math.inf)
     highs = _constraint_ends(constraint, "upper_bound", math.inf)
     if kind.startswith("Integer") or max(len(lows), len(highs)) <= 1:
@@ -63,8 +63,7 @@ def declared_support(constraint: Any) -> Support | None:
     return Support.product([interval(low, high) for low, high in zip(lows, highs, strict=True)])
 
 
-def _side_by_side(constraint: Any, kind: str) -> Support | None:
-    """The set of constraints that hold side by side along the last axis."""
+def _concatenated(constraint: Any, kind: str) -> Support | None:
     if constraint.dim not in (-1, 0):
         return None
     lengths = getattr(constraint, "lengths", None) if kind == "Cat" else None
@@ -84,7 +83,7 @@ def _constraint_ends(constraint: Any, name: str, default: float) -> list[float]:
 
 
 def _common(supports: Sequence[Support | None], whole: bool) -> Support | None:
-    """The one support of all, or with ``whole`` False their intersection."""
+    """The common support, or with ``whole`` False the intersection."""
     sets = [one for one in supports if one is not None]
     if len(sets) < len(supports) or not sets:
         return None

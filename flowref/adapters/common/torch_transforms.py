@@ -1,5 +1,5 @@
-"""What transforms and distributions that follow torch.distributions declare: supports, shapes and
-compositions.
+"""Declared supports, shapes and compositions of transforms and distributions that follow
+torch.distributions.
 """
 
 from __future__ import annotations
@@ -20,21 +20,19 @@ from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 TraitsOf = Callable[[Any], Traits]
 
-# Numbers of entries that are tried where nothing tells them.
+# Numbers of entries tried without any hint.
 USUAL = (2, 3, 4)
-# How far from one torch leaves the mass of a von Mises distribution: it takes Bessel functions by the polynomials of
-# Abramowitz and Stegun (9.8.1, 9.8.2), whose errors are below that.
+# Deviation from one of the mass of torch's von Mises distribution: its Bessel functions are the
+# polynomials of Abramowitz and Stegun (9.8.1, 9.8.2), whose errors are below this.
 BESSEL = 2e-7
-# Zuko renames torch's wrapper of an inverse when it is imported.
+# Zuko renames torch's wrapper of an inverse on import.
 INVERSES = frozenset({"_InverseTransform", "Inverse"})
 COMPOSITIONS = frozenset({"ComposeTransform", "ComposedTransform"})
 WIDENED = frozenset({"IndependentTransform", "DependentTransform"})
 
 
 def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> Traits:
-    """The traits of a single transform whose declared domain and codomain are those it maps
-    between.
-    """
+    """The traits of a single transform that maps its declared domain onto its codomain."""
     domain = constraint_support(transform.domain, whole=False)
     return Traits(
         domain or REAL,
@@ -47,8 +45,8 @@ def declared_traits(transform: Any, promises: frozenset[str] = frozenset()) -> T
 def traits_by_parts(
     transform: Any, traits: TraitsOf, join: Callable[[Sequence[Traits]], Traits] = compose
 ) -> Traits | None:
-    """The traits of a transform that is made of others: an inverse, a composition, or one with more
-    event dimensions; None for all else. ``traits`` gives those of a part.
+    """The traits of an inverse, a composition, or a transform with more event dimensions; None for others.
+    ``traits``: those of a part.
     """
     names = lineage(transform)
     if names & INVERSES:
@@ -64,9 +62,8 @@ def traits_by_parts(
 
 
 def traits_on_invariant_interval(whole: Traits, stages: Sequence[Any], traits: TraitsOf) -> Traits:
-    """The traits of a composition of which a stage may leave the domain of the next one, with the
-    interval that no stage leaves, where those that stand before a bounded one are affine maps of
-    numbers; as they were where they are not.
+    """The traits of a composition restricted to the interval that its stages map into each other's domains,
+    if affine maps of numbers precede a bounded one; unchanged otherwise.
     """
     reached = REAL
     for stage in reversed(stages):
@@ -84,7 +81,7 @@ def traits_on_invariant_interval(whole: Traits, stages: Sequence[Any], traits: T
 
 
 def _affine_ends(stage: Any, reached: Support) -> tuple[float, float] | None:
-    """The ends of what an affine map of numbers takes into an interval; None for another map."""
+    """The ends of the preimage of an interval under an affine map; None for other maps."""
     turned = bool(lineage(stage) & INVERSES)
     affine = stage.inv if turned else stage
     if "AffineTransform" not in lineage(affine):
@@ -112,9 +109,7 @@ def _widened(transform: Any) -> Any:
 def transform_facts(
     transform: Any, event: Shape | None, traits: Traits, context: Shape | None = None
 ) -> Facts:
-    """The facts of a transform, whose log-det keeps the event axes left of the transform's own
-    event dimensions.
-    """
+    """The facts of a transform, whose log-det keeps event axes beyond the transform's event dimensions."""
     event_dim = int(transform.domain.event_dim)
     shape = event if event is not None else transform_event_shape(transform, stated_event_shape)
     if shape is None and (shape := probed_event_shape(transform)) is None:
@@ -131,22 +126,22 @@ def transform_facts(
 
 
 def stated_event_shape(transform: Any) -> Shape | None:
-    """The event shape that a user's transform states in an attribute, as those of torch do not."""
+    """The event shape in an attribute of a user's transform; torch's have none."""
     shape = getattr(transform, "event_shape", None)
     return (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, tuple) else None
 
 
 def probed_event_shape(transform: Any) -> Shape | None:
-    """The first number of entries, of those that attributes and tensors have, at which a copy of a transform of
-    vectors gives as many, and one log-det; None where there is none.
+    """The first number of entries, from attributes and tensors, that a copy of a vector transform preserves
+    with one log-det; None if there is none.
     """
     import torch
 
     if transform.domain.event_dim != 1 or not isinstance(transform, torch.nn.Module):
         return None
     tensors = [*transform.parameters(), *transform.buffers()]
-    told = [value for value in vars(transform).values() if type(value) is int and value > 0]
-    sizes = [*told, *(tensor.shape[-1] for tensor in tensors if tensor.ndim), *USUAL]
+    integers = [value for value in vars(transform).values() if type(value) is int and value > 0]
+    sizes = [*integers, *(tensor.shape[-1] for tensor in tensors if tensor.ndim), *USUAL]
     dtype = next((one.dtype for one in tensors if one.is_floating_point()), None)
     for size in dict.fromkeys(sizes):
         x = torch.full((2, size), 0.5, dtype=dtype)
@@ -167,10 +162,9 @@ def _torch_size(shape: Shape) -> Any:
 def transform_event_shape(
     transform: Any, own: Callable[[Any], Shape | None] = lambda _: None
 ) -> Shape | None:
-    """The event shape that a transform's attributes tell; ``()`` for a univariate one that has no
-    tensors.
+    """The event shape in a transform's attributes; ``()`` for a univariate one without tensors.
 
-    ``own``: what a library's classes tell, asked first.
+    ``own``: applied first, for a library's own classes.
     """
     shape = own(transform)
     if shape is not None:
@@ -204,7 +198,7 @@ def _wide_enough(shape: Shape | None, transform: Any) -> Shape | None:
 
 
 def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
-    """The facts of a density given as a distribution; a batch of distributions is not one density."""
+    """The facts of a distribution as a density; a batch of distributions is not one density."""
     name = type(distribution).__name__
     if len(distribution.batch_shape):
         shape = tuple(distribution.batch_shape)
@@ -217,9 +211,7 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
         raise TargetError(f"{name} has events of shape {shape}, but the shape {event} was given")
     try:
         constraint = distribution.support
-    except (
-        NotImplementedError
-    ):  # what the base class raises for a distribution that declares no support
+    except NotImplementedError:  # raised by the base class if no support is declared
         constraint = None
     if constraint is not None and constraint.is_discrete:
         raise TargetError(f"{name} is discrete; only densities can be audited")
@@ -238,16 +230,14 @@ def distribution_facts(distribution: Any, event: Shape | None) -> Facts:
 
 
 def innermost(distribution: Any) -> Any:
-    """The distribution that others are made of."""
+    """The innermost base distribution."""
     while (base := getattr(distribution, "base_dist", None)) is not None:
         distribution = base
     return distribution
 
 
 def flow_facts(density: Any, event: Shape, traits: TraitsOf, **promises: Any) -> Facts:
-    """The facts of a density whose data are latents taken through transforms, as a map from latents
-    to data.
-    """
+    """The facts of a density of transformed latents, as a map from latents to data."""
     from torch.distributions import ComposeTransform
 
     whole = ComposeTransform(list(density.transforms))
@@ -257,8 +247,8 @@ def flow_facts(density: Any, event: Shape, traits: TraitsOf, **promises: Any) ->
 
 
 def on_the_line(density: Any, traits: TraitsOf) -> bool:
-    """Whether data and latents of a density have one shape and live on the whole line, so that
-    which is which matters to no one; False for a density that is not made of transforms.
+    """Whether data and latents of a transformed density have one shape and the real line as support, so
+    that their roles are interchangeable; False without transforms.
     """
     transforms = getattr(density, "transforms", None)
     if not transforms or density.event_shape != density.base_dist.event_shape:
@@ -270,8 +260,6 @@ def on_the_line(density: Any, traits: TraitsOf) -> bool:
 
 
 def rebuilt(facts: Facts) -> Facts:
-    """Facts of a user's object less what may differ the next time it is built: a random order of
-    its coordinates.
-    """
+    """The facts of a user's object without what a rebuild may change: a random order of coordinates."""
     promises = {name: value for name, value in facts.promises.items() if name != "autoregressive"}
     return replace(facts, promises=promises)

@@ -1,4 +1,4 @@
-"""What the class of a map tells of it before it is called, and of a composition of maps."""
+"""Traits of a map by its class, before any call, and of compositions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from flowref.model import REAL, Facts, Shape, Support
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known of one map $f$.
+    """What is known of a map $f$.
 
-    ``codomain`` None: not known. ``knots``: where its formula changes. ``tolerance``: that of an
-    iterative inverse, in the units of its result. ``declared``: whether its domain is stated, or
-    assumed.
+    ``codomain``: None if unknown. ``knots``: where its formula changes. ``tolerance``: of an iterative
+    inverse, in units of its result. ``declared``: whether the domain is stated rather than assumed.
     """
 
     domain: Support = REAL
@@ -39,10 +38,10 @@ class Traits:
 
 
 def compose(maps: Sequence[Traits]) -> Traits:
-    r"""The traits of $f_n \circ \dots \circ f_1$, the first map first; of the identity for no map.
+    r"""The traits of $f_n \circ \dots \circ f_1$, first map first; of the identity for no map.
 
-    It is onto the last codomain only where each codomain is the next domain; its domain is the
-    first one only where each codomain lies in the next domain.
+    The codomain is the last one only if each codomain equals the next domain; the domain is the first one
+    only if each codomain lies in the next domain.
     """
     if not maps:
         return Traits(codomain=REAL, promises=VOLUME | CONSTANT | ELEMENTWISE)
@@ -65,7 +64,7 @@ def compose(maps: Sequence[Traits]) -> Traits:
 
 
 def lies_in(inner: Support | None, outer: Support) -> bool:
-    """Whether one support is known to lie in another."""
+    """Whether a support is known to lie in another."""
     if outer == REAL or inner == outer:
         return True
     joint = {"simplex", "ordered"}
@@ -84,9 +83,9 @@ def facts_of(
     promises: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Facts:
-    """Traits as facts of a map from events to latents of these shapes.
+    """Traits as facts of a map between events and latents of these shapes.
 
-    ``promises``: more of them than those of the traits. ``fields``: the other fields of `Facts`.
+    ``promises``: additional ones. ``fields``: other fields of `Facts`.
     """
     every: dict[str, Any] = dict.fromkeys(sorted(traits.promises), True)
     if traits.tolerance:

@@ -1,5 +1,5 @@
-"""distrax: bijectors, and distributions, of which some are transformed by one; it calls them as TensorFlow
-Probability does.
+"""distrax: bijectors and distributions, some of them transformed by a bijector; called as in TensorFlow
+Probability.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ ADAPTER = Adapter(
     describe=describe,
     backend="jax",
     extra="tfp",
-    # Its Sigmoid is approximate below -9: a violation with a known cause.
+    # Its Sigmoid is approximate below -9: a known bug.
     healthy=lambda: ("Tanh", "Chain", "MaskedCoupling", "distributions.Normal"),
 )

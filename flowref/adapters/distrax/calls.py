@@ -1,4 +1,4 @@
-"""How bijectors and distributions of distrax are called: in batches; what draws is given a key."""
+"""Calls of distrax bijectors and distributions: on batches; samplers take a key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowref.adapters.common.object_components import numbered
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
     y, ladj = obj.forward_and_log_det(x)
-    # A bijector of numbers has a log-det for each entry.
+    # Scalar bijectors return a log-det per entry.
     return y, of_events(ladj)
 
 
@@ -21,7 +21,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def parts(obj: Any) -> Any:
-    # The last of them is applied first.
+    # The last one is applied first.
     return numbered(reversed(obj.bijectors)) if type(obj).__name__ == "Chain" else []
 
 

@@ -1,4 +1,4 @@
-"""A construction of the bijectors of distrax, flows made of them, and some of its distributions."""
+"""Constructions of the bijectors of distrax, flows made of them, and some distributions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from flowref.adapters.common.jax_distributions import lower, vector
 
-# A builder, with the shape of its events.
+# A builder with its event shape.
 Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
 BINS = 4
 
 
 def conditioner(size: int, outputs: int, seed: int = 0) -> Any:
-    """A network of two layers with its weights, which are leaves."""
+    """A two-layer network with its weights as leaves."""
     import jax
     import jax.numpy as jnp
 
@@ -31,7 +31,7 @@ def conditioner(size: int, outputs: int, seed: int = 0) -> Any:
 
 
 def coupling(size: int = 4, seed: int = 0, spline: bool = False) -> Any:
-    """A coupling whose first half, or with an odd seed whose second one, stays."""
+    """A coupling that keeps the first half, or with an odd seed the second."""
     import distrax
     import jax.numpy as jnp
 
@@ -106,7 +106,7 @@ def bijectors() -> Builders:
 
 
 def flows() -> Builders:
-    """Name -> builder of a distribution that a bijector takes latents to."""
+    """Name -> builder of a distribution whose latents a bijector transforms."""
     import distrax
     import jax.numpy as jnp
 
@@ -125,7 +125,7 @@ def flows() -> Builders:
 
 
 def distributions() -> Builders:
-    """Name -> builder of a distribution of vectors, or of numbers without a distribution function."""
+    """Name -> builder of a distribution of vectors, or of scalars without a distribution function."""
     import distrax
     import jax.numpy as jnp
 
@@ -155,7 +155,7 @@ def distributions() -> Builders:
 
 
 def univariate() -> Builders:
-    """Name -> builder of a distribution of numbers, with its distribution function."""
+    """Name -> builder of a univariate distribution with a distribution function."""
     import distrax
 
     return {

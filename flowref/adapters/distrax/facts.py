@@ -1,4 +1,4 @@
-"""What the classes of distrax state: shapes, supports in the words of their documentation, and promises."""
+"""Facts of distrax classes: shapes, supports as documented, and promises."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ATOMS = frozenset(
 
 
 def within(obj: Any) -> Any:
-    """The distribution that one is of the same kind as; itself, where it wraps none."""
+    """The innermost distribution of the same kind; itself, if it wraps none."""
     names = lineage(obj)
     if "Independent" in names:
         return within(obj.distribution)
@@ -72,13 +72,13 @@ def within(obj: Any) -> Any:
 
 
 def discrete(obj: Any) -> bool:
-    """Whether a distribution has atoms, as the name of its class says."""
+    """Whether a distribution has atoms, by its class name."""
     return bool(lineage(within(obj)) & ATOMS)
 
 
 def flow(obj: Any) -> bool:
-    """Whether a distribution is one that a bijector was given for, event by event: those that the library names are
-    called by their densities alone.
+    """Whether a distribution is a base transformed event by event by a given bijector, rather than a named
+    distribution of the library.
     """
     if type(obj).__name__ != "Transformed":
         return False
@@ -87,7 +87,7 @@ def flow(obj: Any) -> bool:
 
 
 def traits(obj: Any) -> Traits:
-    """What is known of a bijector."""
+    """The traits of a bijector."""
     names = lineage(obj)
     if "Chain" in names:
         return compose([traits(one) for one in reversed(obj.bijectors)])
@@ -103,14 +103,14 @@ def traits(obj: Any) -> Traits:
 
 
 def support(obj: Any) -> Support | None:
-    """Where the events of a distribution lie."""
+    """The support of a distribution; None if unknown."""
     one = within(obj)
     if type(one).__name__ == "Transformed":
         return traits(one.bijector).codomain
     known = next((DENSITIES[name] for name in DENSITIES if name in lineage(one)), None)
     try:
         return known(one) if callable(known) else known
-    except TypeError:  # ends of their own for each coordinate
+    except TypeError:  # arrays of bounds
         return None
 
 
@@ -125,7 +125,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if not flow(obj):
         return Facts(event, domain=known or REAL, declared=known is not None)
     whole, base = traits(obj.bijector), support(obj.distribution)
-    if base != whole.domain:  # it is the base's events that are mapped
+    if base != whole.domain:  # the bijector maps the base's events
         whole = replace(whole, domain=base or REAL, codomain=None)
     return facts_of(whole, event, event, {"samples-from-base": True})
 

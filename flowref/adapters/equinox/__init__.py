@@ -1,1 +1,1 @@
-"""Equinox: its batch norms, modules of one event whose state stands beside them."""
+"""Equinox: batch norms of single events with external state."""

@@ -1,4 +1,4 @@
-"""Equinox: layers that keep state beside them. Modules that are written with it are users' code."""
+"""Equinox: stateful layers. Modules written with it are users' code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowref.model import Adapter, Component
 
 
 def components() -> Mapping[str, Component]:
-    """Its batch norms."""
+    """The batch norms of the library."""
     rows = constructions.batch_norms()
     return components_of(
         {name: (*row[:2], constructions.WAY, row[2]) for name, row in rows.items()}

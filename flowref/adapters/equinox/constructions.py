@@ -1,4 +1,4 @@
-"""Batch norms of equinox, each with the state that it begins with."""
+"""Batch norms of equinox with their initial state."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from flowref.adapters.common.jax_states import EQUINOX, StateConvention
 from flowref.model import RUNNING, Normalizer, Shape
 
-# How they are called: event by event, on a batch axis of the name that they are built with.
+# Called event by event, over a batch axis of the name that they are built with.
 WAY = StateConvention(EQUINOX, single=True)
 AFFINE = {"weight": "0.weight", "bias": "0.bias"}
-# What it keeps is divided by the weight of all batches so far before it is used, so that nothing plays
-# the running statistics themselves.
+# Stored statistics are divided by the total weight of batches before use, so that no attribute is a
+# running statistic itself.
 BATCH = Normalizer(
     roles={"eps": "0.eps", "momentum": "0.momentum", "num_batches": "1.0", **AFFINE},
     declared={"momentum": "keep", "running_var": "biased"},
@@ -28,7 +28,7 @@ def built(size: int = 3, **options: Any) -> Any:
 
 
 def batch_norms() -> dict[str, tuple[Callable[..., Any], Shape, Normalizer]]:
-    """Name -> builder, event shape and what is documented."""
+    """Name -> builder, event shape and documented conventions."""
     return {
         "BatchNorm": (lambda: built(mode="batch"), (3,), BATCH),
         "BatchNorm[image]": (lambda: built(2, mode="batch", momentum=0.9), (2, 3, 4), BATCH),

@@ -1,1 +1,1 @@
-"""Flax: batch norms of linen, whose statistics are variables, and of nnx, which hold them."""
+"""Flax: batch norms of linen, with external variables, and of nnx."""

@@ -1,4 +1,4 @@
-"""Flax: layers that keep statistics. Modules that are written with it are users' code."""
+"""Flax: layers with running statistics. Modules written with it are users' code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowref.model import Adapter, Component
 
 
 def components() -> Mapping[str, Component]:
-    """Its batch norms."""
+    """The batch norms of the library."""
     return components_of(constructions.batch_norms())
 
 

@@ -1,4 +1,4 @@
-"""Batch norms of flax: of linen beside their variables, and of nnx."""
+"""Batch norms of flax: of linen with their variables, and of nnx."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from flowref.model import Normalizer, Shape
 FLAG = "use_running_average"
 LINEN_WAY, NNX_WAY = StateConvention(LINEN, flag=FLAG), StateConvention(OWN, flag=FLAG)
 DECLARED = {"momentum": "keep", "running_var": "biased"}
-# Of ``use_fast_variance``, the default: "a faster, but less numerically stable, calculation".
+# For ``use_fast_variance``, the default: "a faster, but less numerically stable, calculation".
 FAST = {**DECLARED, "offsets": "documented"}
 
 
 def normalizer(
     variables: bool, axes: int = 1, affine: bool = True, fast: bool = True
 ) -> Normalizer:
-    """What is documented of a batch norm, of linen with its ``variables``; its channels are the last of
-    so many ``axes`` of an event.
+    """The documented conventions of a batch norm, of linen if it has ``variables``; channels are last of
+    ``axes`` event axes.
     """
     module, kept, own = ("0.", "1.batch_stats.", "1.params.") if variables else ("", "", "")
     end = "" if variables else ".value"
@@ -38,7 +38,7 @@ def normalizer(
 
 
 def of_linen(shape: Shape, **options: Any) -> Any:
-    """A module and its variables, in the precision of the process."""
+    """A module and its variables, in the process's precision."""
     import jax
     from flax import linen
 
@@ -48,14 +48,14 @@ def of_linen(shape: Shape, **options: Any) -> Any:
 
 
 def of_nnx(size: int, **options: Any) -> Any:
-    """A module that holds its statistics."""
+    """A module with its statistics."""
     from flax import nnx
 
     return nnx.BatchNorm(size, rngs=nnx.Rngs(0), **options)
 
 
 def batch_norms() -> dict[str, tuple[Callable[..., Any], Shape, StateConvention, Normalizer]]:
-    """Name -> builder, event shape, how it is called, and what is documented."""
+    """Name -> builder, event shape, call, and documented conventions."""
     slow = {"use_fast_variance": False}
     bare = {"use_scale": False, "use_bias": False, "momentum": 0.9}
     image = (3, 4, 2)

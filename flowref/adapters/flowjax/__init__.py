@@ -1,1 +1,1 @@
-"""FlowJAX: bijections of one event each, and distributions, on equinox."""
+"""FlowJAX: bijections of single events, and distributions, on equinox."""

@@ -1,6 +1,4 @@
-"""FlowJAX: bijections, and distributions that are transformed by one, whose forward call maps latents
-to data.
-"""
+"""FlowJAX: bijections, and distributions transformed by one, whose forward call maps latents to data."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ BIJECTION = Dialect(
     invert=calls.invert,
     normalizing="inverse",
 )
-# Its class offers no inverse.
+# It has no inverse.
 ONE_WAY = Dialect(forward=calls.forward, normalizing="inverse")
 FLOW = Dialect(
     forward=calls.flow_forward,
@@ -34,7 +32,7 @@ FLOW = Dialect(
     base_sample=calls.base_sample,
     normalizing="inverse",
 )
-# Its samples are found by bisection, and their log-densities with them.
+# Samples with log-densities are found by bisection.
 BISECTED_FLOW = replace(FLOW, sample_log_prob=None)
 DENSITY = Dialect(
     log_prob=calls.log_prob, sample=calls.sample, sample_log_prob=calls.sample_log_prob
@@ -47,7 +45,7 @@ def recognizes(obj: Any) -> Dialect | None:
     if "AbstractBijection" in names:
         return ONE_WAY if one_way(obj) else BIJECTION
     if "AbstractTransformed" in names:
-        # The log-density goes the way back through the bijection, samples go forward.
+        # The log-density uses the inverse of the bijection, samples use forward.
         return BISECTED_FLOW if iterating(obj.bijection) else FLOW
     return DENSITY if "AbstractDistribution" in names else None
 

@@ -1,6 +1,4 @@
-"""How the objects of FlowJAX are called: one event at a time, so they are mapped over the batch;
-what draws is given a key.
-"""
+"""Calls of FlowJAX objects: single events, mapped over the batch; samplers take a key."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def sample(obj: Any, n: int, context: Any = None, key: Any = None) -> Any:
-    # With contexts, one sample is drawn for each of them.
+    # One sample per context.
     return obj.sample(key, (n,)) if context is None else obj.sample(key, (), context)
 
 

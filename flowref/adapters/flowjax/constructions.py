@@ -1,4 +1,4 @@
-"""A construction of every bijection and flow of FlowJAX, and some of its distributions."""
+"""Constructions of all bijections and flows of FlowJAX, and of some distributions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ NET: dict[str, int] = {"nn_width": 8, "nn_depth": 1}
 
 
 def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
-    """Evenly spaced numbers."""
+    """Evenly spaced numbers, ``(size,)``."""
     import jax.numpy as jnp
 
     return jnp.linspace(low, high, size)
 
 
 def lower(size: int = 4) -> Any:
-    """A lower triangular matrix that is far from singular."""
+    """A well-conditioned lower triangular matrix, ``(size, size)``."""
     import jax.numpy as jnp
 
     entries = jnp.sin(jnp.arange(1.0, size * size + 1).reshape(size, size))
@@ -26,14 +26,12 @@ def lower(size: int = 4) -> Any:
 
 
 def key(seed: int = 0) -> Any:
-    """The key of a seed."""
     import jax
 
     return jax.random.key(seed)
 
 
 def perturbed_spline(spline: Any, key: Any) -> Any:
-    """A spline that is no longer the identity."""
     import equinox as eqx
     import jax
 
@@ -48,7 +46,7 @@ def perturbed_spline(spline: Any, key: Any) -> Any:
 
 
 def splines(size: int = 4, **options: Any) -> Any:
-    """A spline for each coordinate."""
+    """One spline per coordinate."""
     import equinox as eqx
     import flowjax.bijections as fb
     import jax
@@ -67,7 +65,7 @@ def base(size: int = 4) -> Any:
 
 
 def bijections() -> Builders:
-    """Name -> builder of a bijection that has both directions."""
+    """Name -> builder of an invertible bijection."""
     import equinox as eqx
     import flowjax.bijections as fb
     import jax.numpy as jnp
@@ -78,7 +76,7 @@ def bijections() -> Builders:
     )
 
     bisection = partial(bisection_search, lower=-5.0, upper=5.0)
-    # As `block_neural_autoregressive_flow` calls it.
+    # As in `block_neural_autoregressive_flow`.
     search = partial(bisect_check_expand_search, midpoint=jnp.zeros(4), width=5)
     return {
         "Affine": lambda: fb.Affine(vector(-1, 1), vector()),
@@ -257,9 +255,7 @@ def flows() -> Builders:
 
 
 def distributions() -> Builders:
-    """Name -> builder of a distribution that comes with the library, each an affine map of a standard
-    one.
-    """
+    """Name -> builder of one of the library's distributions, affine maps of standard ones."""
     import flowjax.distributions as fd
     import jax.numpy as jnp
 
@@ -280,7 +276,7 @@ def distributions() -> Builders:
 
 
 def densities() -> Builders:
-    """Name -> builder of a distribution that no bijection makes."""
+    """Name -> builder of a distribution without a bijection."""
     import equinox as eqx
     import flowjax.distributions as fd
     import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The facts that the classes of FlowJAX tell: shapes, contexts, supports and promises."""
+"""Facts of FlowJAX classes: shapes, contexts, supports and promises."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ PROMISES: dict[str, frozenset[str]] = {
     ),
     "Power": frozenset({"elementwise"}),
 }
-# Whose map is that of what they wrap, entry by entry or event by event.
+# Apply the wrapped map entry by entry or event by event.
 WRAPPERS = ("Vmap", "Scan", "Reshape", "EmbedCondition")
-# They are written to be compiled; mapped they are already.
+# Written to be compiled; vmap is applied already.
 TRANSFORMED = {"compile": True}
-# The search of a block neural autoregressive flow stops where the mean of |f(x) - y| over the entries
-# of an event is at most ``atol``, 1e-5 (`flowjax.root_finding.bisect_check_expand_search`, its default),
-# so that an image is met to 1e-5 times its number of entries, layer by layer. What that is in x the
-# slopes tell, and laws measure them. It takes at most 5000 steps, none longer than 50, and raises
-# farther out, so that not every real point is promised to have a way back.
+# The search of a block neural autoregressive flow stops if the mean of |f(x) - y| over the entries
+# of an event is at most ``atol``, 1e-5 (`flowjax.root_finding.bisect_check_expand_search`, its
+# default), so that images are met to 1e-5 times the number of entries, per layer. Laws measure the
+# slopes that convert this to x. It takes at most 5000 steps of at most 50 and raises outside of
+# their reach, so that an inverse of all reals is not promised.
 BISECTED = 1e-5
 
 
 def one_way(obj: Any) -> bool:
-    """Whether the way back of a bijection is not implemented, as its class says."""
+    """Whether the class of a bijection has no inverse."""
     names = lineage(obj)
     if "Planar" in names:
         return getattr(obj, "negative_slope", None) is None
@@ -71,7 +71,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     if "AbstractTransformed" not in names:
         return Facts(event, domain=support(obj), context_shape=context)
     whole, base = traits(obj.bijection), support(obj.base_dist)
-    if base != whole.domain:  # it is the base's events that are mapped
+    if base != whole.domain:  # the bijection maps the base's events
         image = support(obj)
         whole = replace(whole, domain=base, codomain=None if image == REAL else image)
     more: dict[str, Any] = {"samples-from-base": True, **TRANSFORMED}
@@ -84,7 +84,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def iterating(obj: Any) -> set[str]:
-    """The directions of a bijection that are found by iteration."""
+    """The directions of a bijection that are iterative."""
     names = lineage(obj)
     if "NumericalInverse" in names:
         return {"inverse"}
@@ -98,7 +98,7 @@ def iterating(obj: Any) -> set[str]:
 
 
 def support(base: Any) -> Support:
-    """Where the events of a distribution lie, as far as its class tells."""
+    """The support of a distribution, by its class."""
     names = lineage(base)
     if "_StandardUniform" in names:
         return UNIT
@@ -115,14 +115,14 @@ def support(base: Any) -> Support:
 
 
 def _affine_image(base: Any, before: Support) -> Support:
-    """The image of a box, or of a half-line, under an elementwise affine map."""
+    """The image of a box or half-line under an elementwise affine map."""
     import jax.numpy as jnp
     import numpy as np
 
     if not lineage(base.bijection) & {"Affine", "Scale"}:
         return REAL
     ends = [np.nan_to_num(end, posinf=1e300, neginf=-1e300) for end in before.ends]
-    images = [  # of both ends; a scale is positive
+    images = [  # of both ends; scales are positive
         np.asarray(base.bijection.transform(jnp.full(base.shape, float(end)))) for end in ends
     ]
     lows, highs = (np.where(image > 1e200, math.inf, image) for image in images)
@@ -133,7 +133,7 @@ def _affine_image(base: Any, before: Support) -> Support:
 
 
 def traits(obj: Any) -> Traits:
-    """What is known of a bijection."""
+    """The traits of a bijection."""
     names = lineage(obj)
     if "Invert" in names:
         return traits(obj.bijection).inverted()
@@ -159,7 +159,7 @@ def traits(obj: Any) -> Traits:
 
 
 def _codomain_of_parts(obj: Any) -> Support | None:
-    """The real line, where all that a map is made of maps it to itself."""
+    """The reals, if all parts of a map have them as range; else None."""
     held = getattr(obj, "bijections", None)
     if held is None:
         transformer = getattr(obj, "bijection", None)
@@ -171,7 +171,7 @@ def _codomain_of_parts(obj: Any) -> Support | None:
 
 
 def knots(obj: Any) -> tuple[float, ...]:
-    """Where the formula of a map changes."""
+    """Points where the formula of a map changes."""
     if hasattr(obj, "interval"):
         return tuple(sorted({abs(float(end)) for end in obj.interval}))
     if hasattr(obj, "max_val"):

@@ -1,4 +1,4 @@
-"""FrEIA: invertible modules on lists of tensors, and the networks that connect them."""
+"""FrEIA: invertible modules on lists of tensors, and networks of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts(obj: Any) -> Any:
 def chain(parts: Sequence[Any]) -> Any:
     from FrEIA.framework import SequenceINN
 
-    # A network is chained as the modules that it is made of, since it returns no list of tensors.
+    # A network is chained by its modules, since it returns no list of tensors.
     modules = [module for part in parts for module in getattr(part, "module_list", [part])]
     shape = modules[0].dims_in if isinstance(modules[0].dims_in[0], int) else modules[0].dims_in[0]
     network = SequenceINN(*shape, force_tuple_output=True)
@@ -44,8 +44,8 @@ def repair(obj: Any) -> None:
     from FrEIA.modules import IResNetLayer, OrthogonalTransform
     from FrEIA.modules.orthogonal import orth_correction
 
-    # What the library does between gradient steps; the power method and the projection each need
-    # more than one pass.
+    # The library does this between gradient steps; the power method and the projection need several
+    # passes.
     for module in obj.modules():
         if isinstance(module, IResNetLayer):
             for _ in range(20):
@@ -57,7 +57,7 @@ def repair(obj: Any) -> None:
 
 MODULE = Dialect(forward=forward, inverse=inverse, repair=repair)
 NETWORK = Dialect(forward=forward, inverse=inverse, parts=parts, chain=chain, repair=repair)
-# Its reverse pass is an inverse only once training has made its weights orthogonal.
+# Its reverse pass is an inverse only after training has made its weights orthogonal.
 ONE_WAY = Dialect(forward=forward, repair=repair)
 
 

@@ -1,4 +1,4 @@
-"""A construction of every module of FrEIA, and of networks of them."""
+"""Constructions of all modules of FrEIA, and of networks of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ IMAGE = (4, 4, 4)
 
 
 def quiet(build: Callable[..., Any]) -> Callable[..., Any]:
-    """A builder that prints nothing and leaves numpy's random state alone, from which permutations
-    are drawn.
-    """
+    """A builder that prints nothing, and restores numpy's random state, from which permutations are drawn."""
 
     @functools.wraps(build)
     def built(**options: Any) -> Any:
@@ -33,7 +31,6 @@ def quiet(build: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def dense_subnetwork(hidden: int) -> Callable[[int, int], Any]:
-    """The constructor of a subnetwork with one hidden layer."""
     from torch import nn
 
     return lambda inputs, outputs: nn.Sequential(
@@ -101,8 +98,7 @@ def _blocks() -> Constructions:
 
     def residual(features: int = 4, samples: int = 2) -> Any:
         layer = fm.IResNetLayer([(features,)], hutchinson_samples=samples)
-        # Its author is to do this after each gradient step; without it the layer need not be
-        # invertible.
+        # Users must do this after each gradient step; otherwise the layer may not be invertible.
         for _ in range(20):
             layer.lipschitz_correction()
         return layer

@@ -1,4 +1,4 @@
-"""The facts that the modules and networks of FrEIA tell: shapes, conditions, supports and promises."""
+"""Facts of FrEIA modules and networks: shapes, conditions, supports and promises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowref.adapters.freia import structure
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 UNIT = Support.parse("unit")
-# Fifty steps of a fixed-point iteration that contracts to about a half.
+# Fifty steps of a fixed-point iteration with contraction factor about one half.
 FIXED_POINT = 1e-6
 
 SCALAR = frozenset({"scalar-ladj", "constant-jacobian"})
@@ -31,13 +31,13 @@ PROMISES: dict[str, frozenset[str]] = {
         ("NICECouplingBlock", "GINCouplingBlock", "HouseholderPerm", "PermuteRandom"), FREE
     ),
     **dict.fromkeys(("IRevNetDownsampling", "Flatten", "Reshape"), FREE),
-    # They approach a volume-preserving map while they are trained, and say so.
+    # Documented to become volume preserving during training only.
     **dict.fromkeys(("InvAutoFC", "InvAutoConv2D"), frozenset({"estimator", "scalar-ladj"})),
 }
 
 
 def traits(module: Any) -> Traits:
-    """What is known of a module or a network."""
+    """The traits of a module or network."""
     names = lineage(module)
     if names & {"SequenceINN", "GraphINN"}:
         return _network_traits(module)
@@ -49,7 +49,7 @@ def traits(module: Any) -> Traits:
     if names & {"InvAutoFC", "InvAutoConv2D", "GaussianMixtureModel"}:
         return Traits(promises=promises)
     knots = (0.0,) if names & {"InvAutoAct", "InvAutoActTwoSided"} else ()
-    if module.dims_c:  # constant in x, and different for each condition
+    if module.dims_c:  # constant in x, but dependent on the condition
         promises -= frozenset() if "volume-preserving" in promises else CONSTANT
     return Traits(codomain=REAL, knots=knots, promises=promises)
 
@@ -71,7 +71,7 @@ def _network_traits(network: Any) -> Traits:
 
 
 def linear(network: Any) -> bool:
-    """Whether a network is a chain of modules with one input each, and no conditions."""
+    """Whether a network is a chain of modules with one input each, without conditions."""
     if "SequenceINN" in lineage(network):
         return all(condition is None for condition in network.conditions)
     nodes = [node for node in network.node_list if node.module is not None]
@@ -116,12 +116,12 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _inputs(obj: Any) -> list[Shape]:
-    # Some modules keep the shape of their one input where others keep the list of shapes.
+    # Some modules store the shape of their input, others a list of shapes.
     shapes = [obj.dims_in] if isinstance(obj.dims_in[0], int) else list(obj.dims_in)
     if lineage(obj) & {
         "IRevNetUpsampling",
         "HaarUpsampling",
-    }:  # they are downsamplings run in reverse, and keep its shapes
+    }:  # reversed downsamplings, with those shapes
         return [(4 * shape[0], shape[1] // 2, shape[2] // 2) for shape in shapes]
     return [as_shape(shape) for shape in shapes]
 

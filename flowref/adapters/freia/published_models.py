@@ -1,4 +1,4 @@
-"""Models of published size, of FrEIA."""
+"""FrEIA models of published size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def models() -> dict[str, Model]:
 
 
 def graphs() -> dict[str, Model]:
-    """Name -> model whose levels leave one after the other."""
+    """Name -> model whose latents are factored out level by level."""
     return {"glow-cifar10": Model(quiet(_glow), sizes.CIFAR, sizes.GLOW)}
 
 
@@ -47,8 +47,8 @@ def _dense() -> Any:
 
 
 def _images() -> Any:
-    """Couplings at two resolutions, whose networks have the published number of convolutions;
-    no half leaves after the first.
+    """Couplings at two resolutions, with networks of the published number of convolutions; nothing is
+    factored out after the first.
     """
     import FrEIA.framework as ff
     import FrEIA.modules as fm
@@ -74,7 +74,7 @@ def _images() -> Any:
 
 
 def _glow() -> Any:
-    """Levels of blocks with a 1x1 convolution each, of whose channels half leave."""
+    """Levels of blocks with a 1x1 convolution each; half of the channels is factored out."""
     import FrEIA.framework as ff
     import FrEIA.modules as fm
     from torch import nn
@@ -122,7 +122,7 @@ def _residual() -> Any:
         stack.append(fm.IResNetLayer, internal_size=hidden, n_internal_layers=2)
     for module in stack.module_list:
         if isinstance(module, fm.IResNetLayer):
-            # Its author is to do this after each gradient step.
+            # Users must do this after each gradient step.
             for _ in range(20):
                 module.lipschitz_correction()
     return stack

@@ -1,4 +1,4 @@
-"""The structure that the modules of FrEIA have: couplings and squeezes."""
+"""Structure of FrEIA modules: couplings and squeezes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowref.model import Coupling, Shape, Squeezing
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a module is, or None: one block transforms one part only, all others
-    transform both.
+    """The coupling of a module, or None: one kind of block transforms one part only, all others transform
+    both.
     """
     if own_class(obj, "FrEIA") != "AffineCouplingOneSided":
         return None
@@ -20,9 +20,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def squeezing(obj: Any) -> Squeezing | None:
-    """How a module makes positions channels, or None. Its documentation groups the channels, and
-    tells no order of the corners.
-    """
+    """The squeeze of a module, or None. The documentation groups channels, without an order of corners."""
     match own_class(obj, "FrEIA"):
         case "IRevNetDownsampling":
             return Squeezing()

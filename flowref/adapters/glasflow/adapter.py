@@ -1,4 +1,4 @@
-"""glasflow: flows from data to latents, and the copy of nflows that it bundles."""
+"""glasflow: flows from data to latents, and its bundled copy of nflows."""
 
 from __future__ import annotations
 
@@ -16,37 +16,32 @@ from flowref.model import Adapter, Component, Dialect
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Map data to latents."""
     return obj.forward(x, conditional=context)
 
 
 def inverse(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map latents to data."""
     return obj.inverse(z, conditional=context)
 
 
 def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    """The log-density of data."""
     return obj.log_prob(x, conditional=context)
 
 
 def sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data."""
     return obj.sample(n, conditional=context)
 
 
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data with their log-densities."""
+    """Draw points ``(n, *event)`` with their log-densities."""
     return obj.sample_and_log_prob(n, conditional=context)
 
 
 def base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density of latents."""
     return obj.base_distribution_log_prob(z)
 
 
 def chain(parts: Sequence[Any]) -> Any:
-    """Compose transforms, first first."""
+    """Compose transforms, first element first."""
     from glasflow.nflows.transforms import CompositeTransform
 
     return CompositeTransform(parts)
@@ -89,9 +84,7 @@ CONDITIONAL = replace(FLOW, parts=None, chain=None)
 
 
 def components() -> Mapping[str, Component]:
-    """The flows of glasflow, and every transform of the bundled nflows under the prefix
-    ``nflows.``.
-    """
+    """The flows of glasflow, and all transforms of the bundled nflows under the prefix ``nflows.``."""
     return {
         **components_of(constructions.flows(), FLOW, describe, constructions.promised),
         **components_of(constructions.conditional_flows(), CONDITIONAL, describe),

@@ -1,4 +1,4 @@
-"""Models of published size, of glasflow."""
+"""glasflow models of published size."""
 
 from __future__ import annotations
 

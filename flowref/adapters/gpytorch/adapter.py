@@ -1,4 +1,4 @@
-"""GPyTorch: priors, which are distributions of torch and modules at once."""
+"""GPyTorch: priors, which are both torch distributions and modules."""
 
 from __future__ import annotations
 

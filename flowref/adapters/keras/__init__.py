@@ -1,1 +1,1 @@
-"""Keras: layers on its torch backend, as modules."""
+"""Keras layers on its torch backend, as modules."""

@@ -1,4 +1,4 @@
-"""Keras 3: its layers, and those that users write with it, in the form in which torch takes them."""
+"""Keras 3: its layers, and users' layers, wrapped as torch modules."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from flowref.model import Adapter, Dialect, Facts, Shape
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """Nothing: layers are recognized by calls, as modules are that users write."""
+    """None: layers are recognized by calls, as users' modules are."""
     return None
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The shape of its events, if it was told."""
+    """The stated event shape only."""
     return Facts(event_shape=event_shape or ())
 
 

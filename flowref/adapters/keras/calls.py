@@ -1,5 +1,5 @@
-"""Calls of a layer of Keras as functions of values that it does not hold itself, so that it is called as it is in many
-copies: ``keras.StatelessScope`` lends it its variables, and what a call sets among its attributes is taken out again.
+"""Calls of a Keras layer with external values: ``keras.StatelessScope`` lends it variables, and attributes
+set by a call are removed, so that one layer serves many copies.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any, TypeVar
 from flowref.model import Unsupported
 
 T = TypeVar("T")
-# The dtypes that make way for one in which a layer is judged.
+# Dtypes replaced by the tested one.
 OTHER = {"float64": ("float32",), "float32": ("float64",)}
-# What names in the class of a layer say of its mode and of missing points, which Keras itself hands in.
+# Arguments that Keras itself passes.
 OF_KERAS = ("training", "mask")
-# How a variable is called that its layer gave no name.
+# Names of unnamed variables.
 COUNTED = re.compile(r"^variable(_\d+)?$")
-# What a call changed in attributes of the layer and of its parts: by their places in the list of all.
+# Attributes changed by a call, by index of the part and name.
 Attributes = Mapping[tuple[int, str], Any]
 
 
 @dataclass(frozen=True)
 class Stateless:
-    """A built layer, whose own variables no call changes. Copies of it are given as the values of these, by `names`,
-    and as attributes.
+    """A built layer whose own variables no call changes. Copies are represented by the values of variables,
+    by `names`, and by attributes.
     """
 
     layer: Any
 
     @cached_property
     def variables(self) -> dict[str, Any]:
-        """The variables by the places at which layers stand: "gamma", "hidden/kernel", "layers/0/kernel". Their own
-        paths count the objects that a process has made. States of generators are no part of a layer's state here: they
-        follow the framework's seed.
+        """Variables by their path from the layer: "gamma", "hidden/kernel", "layers/0/kernel". Keras' own
+        paths number the objects of a process. Generator states are excluded: they follow the framework's
+        seed.
         """
         found: dict[int, str] = {}
         for path, part in _layers_by_path(self.layer, ""):
@@ -53,12 +53,12 @@ class Stateless:
 
     @cached_property
     def parts(self) -> list[Any]:
-        """The layer and all that it holds."""
+        """The layer and all layers inside."""
         return list(self.layer._flatten_layers())
 
     @cached_property
     def filled(self) -> list[tuple[int, ...]]:
-        """What its containers hold before the first call."""
+        """The contents of its containers before the first call."""
         return self._containers()
 
     def call(
@@ -68,8 +68,8 @@ class Stateless:
         attributes: Attributes,
         dtype: str,
     ) -> tuple[T, dict[str, Any], dict[tuple[int, str], Any]]:
-        """What ``run`` gives, which calls the layer; the values that it changed; and the attributes that are not the
-        layer's own. ``dtype``: of the floating values.
+        """The result of ``run``, which calls the layer, the changed values, and attributes that differ from
+        the layer's own. ``dtype``: of floating values.
         """
         import keras
 
@@ -84,8 +84,8 @@ class Stateless:
 
     @contextlib.contextmanager
     def _computing(self, dtype: str) -> Iterator[None]:
-        """Let the layer compute in a floating dtype: each has a policy, and casts what it is given. Keras promotes
-        float64 to float32, "to be aligned with JAX's default", which would hide what is judged behind rounding.
+        """Let the layer compute in a dtype: layers have policies, and cast their inputs. Keras promotes
+        float64 to float32 "to be aligned with JAX's default", which would hide errors behind rounding.
         """
         import keras
         from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE as promoted
@@ -94,7 +94,7 @@ class Stateless:
         keras.config.set_floatx(dtype)
         promoted["float64"] = dtype if dtype == "float64" else narrowed
         policy, others = keras.DTypePolicy(dtype), OTHER.get(dtype, ())
-        for part in self.parts:  # whose attributes are put back
+        for part in self.parts:  # restored afterwards
             if part.dtype_policy.name in others:
                 vars(part)["_dtype_policy"] = policy
         cast = [(one, one._dtype) for one in self.variables.values() if one._dtype in others]
@@ -110,7 +110,9 @@ class Stateless:
 
     @contextlib.contextmanager
     def _having(self, attributes: Attributes) -> Iterator[dict[tuple[int, str], Any]]:
-        """Give the layer the attributes of a copy; what they are afterwards, where they are others than its own."""
+        """Set the attributes of a copy; yields a dictionary that afterwards holds those that differ from
+        the layer's own.
+        """
         before = [dict(vars(part)) for part in self.parts]
         filled = self.filled  # also by an earlier call
         changed: dict[tuple[int, str], Any] = {}
@@ -133,7 +135,7 @@ class Stateless:
             )
 
     def _containers(self) -> list[tuple[int, ...]]:
-        """What stands in public containers of the layer and its parts."""
+        """The contents of public containers of the layer and its parts, as ids."""
         return [
             tuple(map(id, value.values() if isinstance(value, dict) else value))
             for part in self.parts
@@ -142,14 +144,13 @@ class Stateless:
         ]
 
 
-# Attributes by which Keras notes that a layer was called, and nothing of its state.
+# Attributes with which Keras records calls, and that are no state.
 OWN = frozenset(("_called", "built", "_dtype_policy", "_losses", "_loss_ids"))
 
 
 def _layers_by_path(
     layer: Any, path: str, seen: set[int] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """A layer and what it holds, behind the names of the attributes that lead to it."""
     seen = set() if seen is None else seen
     if id(layer) in seen:
         return
@@ -175,7 +176,7 @@ def _nested_layers(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str,
 
 
 def signature_of(method: Callable[..., Any]) -> inspect.Signature:
-    """That of a method without what Keras hands in itself."""
-    told = inspect.signature(method)
-    taken = [one for one in told.parameters.values() if one.name not in OF_KERAS]
-    return told.replace(parameters=taken)
+    """The signature of a method without Keras' own arguments."""
+    whole = inspect.signature(method)
+    taken = [one for one in whole.parameters.values() if one.name not in OF_KERAS]
+    return whole.replace(parameters=taken)

@@ -16,7 +16,7 @@ AFFINE = {"weight": "gamma", "bias": "beta"}
 
 
 def built(shape: Shape, **options: Any) -> Any:
-    """A batch norm for events of a shape, as its module."""
+    """A batch norm for an event shape, as module."""
     import keras
 
     layer = keras.layers.BatchNormalization(**options)
@@ -25,7 +25,7 @@ def built(shape: Shape, **options: Any) -> Any:
 
 
 def component(name: str, shape: Shape, **options: Any) -> Component:
-    """A construction: its channels are the last axis, or the one that is named, of a batch."""
+    """A component; channels are on the last axis, or on the named axis of a batch."""
     affine = AFFINE if options.get("scale", True) else {}
     roles = {**CONSTANTS, **STATISTICS, **affine}
     axis = options.get("axis", len(shape)) - 1
@@ -35,7 +35,7 @@ def component(name: str, shape: Shape, **options: Any) -> Component:
 
 
 def components() -> Mapping[str, Component]:
-    """Its batch norms: of vectors, of images, of channels that stand first, and without parameters."""
+    """Batch norms of vectors, of images, with channels first, and without parameters."""
     rows = (
         component("BatchNormalization", (4,)),
         component("BatchNormalization[image]", (3, 3, 4), momentum=0.9),

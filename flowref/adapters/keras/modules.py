@@ -1,6 +1,8 @@
-"""A layer of Keras on torch as a module of torch: its trained variables are parameters, all others are buffers, and
-its mode is that of the module. Keras' own layers are modules, too, whose mode is an argument, whose weights
-``functional_call`` does not reach, and whose copies go through a file.
+"""A Keras layer on torch as a torch module: trainable variables are parameters, others buffers, and the
+module's mode is passed on.
+
+Keras' own layers are modules, too, but take their mode as an argument, are not reached by
+``functional_call``, and are copied through a file.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ from flowref.adapters.keras.calls import Stateless, signature_of
 from flowref.backends.process import standing_in
 from flowref.model import TargetError
 
-# What a layer calls its map.
+# The method of a layer's map.
 FORWARD = "call"
-# As the framework's own layers count, which those of its users follow.
+# Conventions of the framework's own layers, which users' layers follow.
 CONVENTIONS = {"momentum": "keep", "running_var": "biased"}
 
 
 def embeds(obj: Any) -> Any:
-    """The module of torch that stands for a layer; None of anything else. Raises `TargetError` of a layer that has no
-    variables yet, or is of another backend.
+    """The torch module for a layer; None for other objects. Raises `TargetError` for a layer without
+    variables, or of another backend.
     """
     import keras
 
@@ -45,7 +47,7 @@ def embeds(obj: Any) -> Any:
 
 
 def module_of(layer: Any) -> Any:
-    """The module that computes what a built layer does; each is of a class of its own, by the names of the layer's."""
+    """The module of a built layer, of a class of its own with the names of the layer's."""
     import keras
 
     kind, bases = _module_base_class(), type(layer).__mro__
@@ -57,19 +59,19 @@ def module_of(layer: Any) -> Any:
             for name, method in vars(base).items()
             if inspect.isfunction(method) and not name.startswith("_") and name not in usual
         }
-        # What Keras writes of its options is no word of this object.
+        # Keras' own docstrings do not describe this object.
         text = None if base.__module__.startswith("keras.") else base.__doc__
         named = {"__module__": base.__module__, "__doc__": text, "stateless": stateless}
         kind = type(base.__name__, (kind,), {**own, **named})
-    told = getattr(layer, "promises", {})
+    stated = getattr(layer, "promises", {})
     kind.promises = CONVENTIONS | (
-        dict(told) if isinstance(told, Mapping) else dict.fromkeys(told, True)
+        dict(stated) if isinstance(stated, Mapping) else dict.fromkeys(stated, True)
     )
     return kind()
 
 
 def delegated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of the module that calls that of the layer, in the mode of the module."""
+    """A module method that calls the layer's, in the module's mode."""
     takes = name == FORWARD or "training" in inspect.signature(method).parameters
 
     @functools.wraps(method)
@@ -84,17 +86,17 @@ def delegated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _restored(layer: Any, state: Mapping[str, Any]) -> Any:
-    """A module anew, of a layer that Keras has saved and loaded."""
+    """A module rebuilt from a layer that Keras saved and loaded."""
     module = module_of(layer)
     vars(module).update(state)
     return module
 
 
 class _Seeds:
-    """In the place of Keras' generator for draws that name none."""
+    """Replaces Keras' generator for draws without one."""
 
     def next(self, ordered: bool = True) -> Any:
-        """The next seed, as torch's own seed has it, which ``keras.utils.set_random_seed`` sets besides."""
+        """The next seed, from torch's generator, which ``keras.utils.set_random_seed`` seeds as well."""
         import torch
 
         return torch.randint(0, 2**30, (2,))
@@ -102,7 +104,7 @@ class _Seeds:
 
 @contextlib.contextmanager
 def _seeded() -> Iterator[None]:
-    """Let Keras draw as torch's seed has it, with the generators of layers, too, whose states a call would change."""
+    """Let Keras, and generators of layers, draw by torch's seed without changing their states."""
     from keras.src.backend.common import global_state
     from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR, SeedGenerator
 
@@ -120,7 +122,7 @@ def _module_base_class() -> Any:
     import torch
 
     class KerasModule(torch.nn.Module):
-        """What all of them share; ``stateless`` is the layer of the class."""
+        """The common base; ``stateless``: the layer of the class."""
 
         __module__ = "keras"
 
@@ -142,7 +144,9 @@ def _module_base_class() -> Any:
                     self.register_buffer(name, value)
 
         def _entered(self, run: Callable[[], Any], args: tuple[Any, ...] = ()) -> Any:
-            """What ``run`` gives, which calls the layer as this module holds it; what it changes is this module's."""
+            """The result of ``run``, which calls the layer with this module's values; changes are stored in
+            the module.
+            """
             values = {name: getattr(self, name) for name in self.stateless.variables}
             floats = (*values.values(), *args)
             dtypes = [
@@ -169,7 +173,7 @@ def _module_base_class() -> Any:
             return _restored, (self.stateless.layer, vars(self))
 
         def __getattr__(self, name: str) -> Any:
-            """What the layer has under a name, if it is a number or a word."""
+            """Numbers and strings in the layer's attributes."""
             try:
                 return super().__getattr__(name)
             except AttributeError:

@@ -1,4 +1,4 @@
-"""nessai: flows over the transforms of glasflow, which map data to latents."""
+"""nessai: flows from data to latents, on transforms of glasflow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a flow: its base has the shape of an event."""
+    """The facts of a flow, whose base has the event shape."""
     own = getattr(getattr(obj, "_distribution", None), "_shape", None)
     shape = event_shape or (None if own is None else tuple(int(size) for size in own))
     if not shape:
@@ -67,7 +67,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def components() -> Mapping[str, Component]:
-    """The flows that its samplers train."""
+    """The flows trained by its samplers."""
     return components_of(constructions.flows(), FLOW, describe)
 
 

@@ -1,4 +1,4 @@
-"""Flows of nessai, as its samplers configure them."""
+"""nessai flows as its samplers configure them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from flowref.adapters.common.object_components import Constructions
 
-# Constructions -> what is configured besides the sizes.
+# Construction -> configuration besides sizes.
 CONFIGURED: dict[str, dict[str, Any]] = {
     "RealNVP": {"ftype": "realnvp"},
     "RealNVP[lars]": {"ftype": "realnvp", "distribution": "lars"},
@@ -19,7 +19,7 @@ SIZES = {"n_neurons": 16, "n_blocks": 2, "n_layers": 1}
 
 
 def configured(options: dict[str, Any]) -> Callable[..., Any]:
-    """A builder of one flow."""
+    """The builder of one flow."""
 
     def make(features: int = 4) -> Any:
         from nessai.flows import configure_model

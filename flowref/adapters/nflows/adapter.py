@@ -16,7 +16,7 @@ from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def chain(parts: Sequence[Any]) -> Any:
-    """Compose transforms, first first."""
+    """Compose transforms, first element first."""
     from nflows.transforms import CompositeTransform
 
     return CompositeTransform(parts)
@@ -45,7 +45,7 @@ CONDITIONAL = replace(FLOW, parts=None, chain=None)
 
 
 def components() -> Mapping[str, Component]:
-    """Every transform of the library, and flows over some of them."""
+    """All transforms of the library, and flows over some of them."""
     return {
         **transforms("nflows", TRANSFORM, COMPOSITE),
         **components_of(constructions.flows(), FLOW, describe, constructions.promised),

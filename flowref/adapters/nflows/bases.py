@@ -1,4 +1,4 @@
-"""The base distributions of nflows, as densities of their own."""
+"""The base distributions of nflows, as densities."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BASE = Dialect(
     sample=calls.flow_sample,
     sample_log_prob=calls.flow_sample_log_prob,
 )
-# It raises NotImplementedError for samples.
+# Its sampler raises NotImplementedError.
 UNSAMPLED = Dialect(log_prob=calls.flow_log_prob)
-# Masses of classes rather than densities.
+# Probability masses of classes rather than densities.
 DISCRETE = frozenset({"ConditionalIndependentBernoulli"})
 
 
@@ -59,12 +59,11 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def dialect(name: str) -> Dialect:
-    """The dialect of a construction."""
     return UNSAMPLED if name == "DiagonalNormal" else BASE
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a base distribution, its event shape as it tells it."""
+    """The facts of a base distribution, with the event shape that it states."""
     shape, context = event_shape or getattr(obj, "_shape", None), context_shape(obj)
     if "MADEMoG" in lineage(obj):
         made = obj._made

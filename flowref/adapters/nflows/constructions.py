@@ -29,7 +29,7 @@ def conditional_flows() -> dict[str, Callable[..., Any]]:
 
 
 def promised(name: str) -> dict[str, bool]:
-    """What a flow promises by its name: that its couplings transform every entry."""
+    """Promises implied by a flow's name: its couplings transform every entry."""
     return {"transforms-all": True} if name.startswith("SimpleRealNVP") else {}
 
 

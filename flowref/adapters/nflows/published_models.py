@@ -1,4 +1,4 @@
-"""Models of published size, of nflows: the library of the authors of neural spline flows."""
+"""nflows models of published size: the library of the authors of neural spline flows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _autoregressive(size: SplineSetting) -> Any:
 def _affine(size: DenseSetting) -> Any:
     from nflows.flows import MaskedAutoregressiveFlow
 
-    # A network of one feedforward block has a layer before it: two hidden layers.
+    # One feedforward block follows an input layer: two hidden layers.
     return MaskedAutoregressiveFlow(
         size.features,
         size.hidden,

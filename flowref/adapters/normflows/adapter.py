@@ -16,23 +16,23 @@ from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Call a flow, from the latent side to the data side."""
+    """Latents ``(n, *latent)`` to data ``(n, *event)``."""
     return obj.forward(z) if context is None else obj.forward(z, context)
 
 
 def inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Call a flow's inverse, from data to latents."""
+    """Data ``(n, *event)`` to latents ``(n, *latent)``."""
     return obj.inverse(x) if context is None else obj.inverse(x, context)
 
 
 def parts(obj: Any) -> Any:
-    """List the flows of a composite or model, latent side first."""
+    """The flows of a composite or model, latent side first."""
     flows = obj._flows if hasattr(obj, "_flows") else obj.flows
     return numbered(flows)
 
 
 def chain(parts: Sequence[Any]) -> Any:
-    """Compose flows, first first."""
+    """Compose flows, first element first."""
     from normflows.flows import Composite
 
     return Composite(parts)
@@ -46,14 +46,13 @@ def invert(obj: Any) -> Any:
 
 
 def repair(obj: Any) -> None:
-    """Make Lipschitz networks measure their moved weights, so that they are contractions again."""
+    """Let Lipschitz networks renormalize their moved weights, so that they are contractions again."""
     from normflows.utils import update_lipschitz
 
     update_lipschitz(obj, 200)
 
 
 def model_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map latents to data."""
     return (
         obj.forward_and_log_det(z)
         if context is None
@@ -62,7 +61,6 @@ def model_forward(obj: Any, z: Any, context: Any = None) -> Any:
 
 
 def model_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Map data to latents."""
     return (
         obj.inverse_and_log_det(x)
         if context is None
@@ -71,32 +69,26 @@ def model_inverse(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def model_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    """The log-density of data."""
     return obj.log_prob(x) if context is None else obj.log_prob(x, context=context)
 
 
 def model_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data."""
     return obj.sample(n)[0] if context is None else obj.sample(n, context=context)[0]
 
 
 def model_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data with their log-densities."""
     return obj.sample(n) if context is None else obj.sample(n, context=context)
 
 
 def model_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density of latents."""
     return obj.q0.log_prob(z) if context is None else obj.q0.log_prob(z, context=context)
 
 
 def model_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw the latents that samples are made of."""
     return obj.q0(n)[0]
 
 
 def model_rescale(obj: Any, factor: float) -> Any:
-    """The model of data multiplied by a factor."""
     from normflows import NormalizingFlow
     from normflows.flows import AffineConstFlow
 
@@ -106,12 +98,12 @@ def model_rescale(obj: Any, factor: float) -> Any:
 
 
 def model_loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> Any:
-    """The forward Kullback-Leibler divergence, less the entropy of the data; it has no penalty."""
+    """The forward Kullback-Leibler divergence minus the entropy of the data; without penalty."""
     return (obj.forward_kld(x) if context is None else obj.forward_kld(x, context=context)), None
 
 
 def latents_of_levels(obj: Any, z: Any) -> list[Any]:
-    """The latents of each level, in the shape that its base has them, of those flattened one after the other."""
+    """The latents of each level in the shape of its base, from flattened ones."""
     shapes = [
         (base.shape,) if isinstance(base.shape, int) else tuple(base.shape) for base in obj.q0
     ]
@@ -120,12 +112,12 @@ def latents_of_levels(obj: Any, z: Any) -> list[Any]:
 
 
 def levels_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map the latents of all levels, flattened one after the other, to data."""
+    """Latents of all levels, flattened to ``(n, entries)``, to data."""
     return obj.forward_and_log_det(latents_of_levels(obj, z))
 
 
 def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Map data to the latents of all levels, flattened one after the other."""
+    """Data to latents of all levels, flattened to ``(n, entries)``."""
     import torch
 
     latents, ladj = obj.inverse_and_log_det(x)
@@ -133,12 +125,11 @@ def levels_inverse(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def levels_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    """The log-density of data without classes."""
     return obj.log_prob(x, None)
 
 
 def levels_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density of the latents of all levels."""
+    """The sum of the levels' base log-densities, ``(n,)``."""
     return sum(
         base.log_prob(part) for base, part in zip(obj.q0, latents_of_levels(obj, z), strict=True)
     )
@@ -153,9 +144,9 @@ FLOW = Dialect(
     normalizing="inverse",
 )
 COMPOSITE = replace(FLOW, parts=parts)
-# The library's compositions hand no context on.
+# The library's compositions do not pass contexts on.
 CONTEXTUAL = replace(FLOW, chain=None, invert=None)
-# Without an inverse there is no density, and the one call there is does the warming up.
+# Without an inverse there is no density, and warm-up uses the only call.
 ONE_WAY = Dialect(forward=forward, chain=chain, repair=repair, normalizing="forward")
 MODEL = Dialect(
     forward=model_forward,
@@ -189,7 +180,7 @@ COMPOSITES = ("Composite", "GlowBlock", "GlowBlock[checkerboard]")
 
 
 def components() -> Mapping[str, Component]:
-    """Every flow of the library, and models over some of them."""
+    """All flows of the library, and models over some of them."""
     return {
         **components_of(constructions.flows(), _flow_dialect, describe, constructions.promised),
         **components_of(constructions.models(), MODEL, describe),
@@ -215,8 +206,8 @@ def _flow_dialect(name: str) -> Dialect:
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a flow or a model of normflows, or None (as for layers that split a tensor in
-    two).
+    """The dialect of a flow or model of normflows; None for others, such as layers that split a tensor in
+    two.
     """
     from normflows import NormalizingFlow, flows
     from torch.nn import Module
@@ -229,7 +220,7 @@ def recognizes(obj: Any) -> Dialect | None:
     if isinstance(obj, NormalizingFlow):
         if one_way:
             return SAMPLER
-        conditional = "ConditionalNormalizingFlow" in lineage(obj)  # which older versions lack
+        conditional = "ConditionalNormalizingFlow" in lineage(obj)  # missing in older versions
         return CONDITIONAL if conditional and takes_context(obj) else MODEL
     if (random := kernels.recognizes(obj)) is not None:
         return random

@@ -1,4 +1,4 @@
-"""The base distributions of normflows, as densities of their own."""
+"""The base distributions of normflows, as densities."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from flowref.adapters.common.shapes import unknown_shape
 from flowref.adapters.common.torch_supports import interval
 from flowref.model import REAL, Dialect, Facts, Shape, Support
 
-# With labels in place of contexts, which no law draws.
+# They take class labels in place of contexts, which no law draws.
 LABELLED = frozenset({"ClassCondDiagGaussian"})
-# Some of its coordinates are bounded, as angles are; outside its density is not said to be zero.
+# Some coordinates are bounded angles; the density outside is not stated to be zero.
 PERIODIC = "UniformGaussian"
 
 
 def log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density."""
     return obj.log_prob(z) if context is None else obj.log_prob(z, context=context)
 
 
 def sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw points, one for each context if there are any."""
+    """Draw points ``(n, *event)``, one per context if there are any."""
     return obj.sample(n) if context is None else obj.sample(n, context=context)
 
 
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw points with their log-densities."""
     return obj(n) if context is None else obj(n, context=context)
 
 
@@ -40,7 +38,7 @@ def constructions() -> Constructions:
     from normflows.distributions import base as nd
 
     def uneven(base: Any) -> Any:
-        """With parameters off their start, where they would not matter."""
+        """Parameters away from their initial values, at which they have no effect."""
         for parameter in base.parameters():
             torch.nn.init.normal_(parameter, 0.0, 0.5)
         return base
@@ -82,7 +80,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a base distribution, its event shape as it tells it."""
+    """The facts of a base distribution, with the event shape that it states."""
     names = lineage(obj)
     shape = getattr(obj, "shape", getattr(obj, "ndim", getattr(obj, "dim", None)))
     shape = (shape,) if isinstance(shape, int) else shape
@@ -106,9 +104,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _periodic(obj: Any) -> Support:
-    """Intervals about zero for the uniform coordinates, as wide as their scale, and the line for the
-    others.
-    """
+    """Intervals around zero for uniform coordinates, as wide as their scale; the line for others."""
     widths = dict(zip(obj.ind.tolist(), obj.scale[obj.ind].tolist(), strict=True))
     sets = [
         interval(-widths[i] / 2, widths[i] / 2) if i in widths else REAL for i in range(obj.ndim)
@@ -117,7 +113,7 @@ def _periodic(obj: Any) -> Support:
 
 
 def _context(obj: Any) -> Shape | None:
-    """The shape of one context: the inputs of the first layer of the encoder."""
+    """The context shape: the inputs of the encoder's first layer."""
     for module in obj.context_encoder.modules():
         if hasattr(module, "in_features"):
             return (int(module.in_features),)

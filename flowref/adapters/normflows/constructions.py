@@ -1,4 +1,4 @@
-"""A construction of every flow of normflows, and of models over some of them."""
+"""Constructions of all flows of normflows, and of models over some of them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _splines() -> Constructions:
 
         return build
 
-    # Without a circular coordinate the documented linear tails are all there is.
+    # Without circular coordinates the documented linear tails apply.
     return {
         "CoupledRationalQuadraticSpline": coupled(),
         "CoupledRationalQuadraticSpline[tails=None]": coupled(tails=None),
@@ -182,12 +182,12 @@ def conditional_models() -> Constructions:
 
 
 def multi_scale_models() -> Constructions:
-    """Name -> builder, for densities whose latents leave level by level."""
+    """Name -> builder, for densities whose latents are factored out level by level."""
     return {"MultiscaleFlow": _multi_scale}
 
 
 def _real_nvp(features: int = 4, hidden: int = 16) -> Any:
-    """Two affine couplings with a swap and a constant scaling, over a diagonal Gaussian."""
+    """Two affine couplings with a swap and a constant scaling, on a diagonal Gaussian."""
     import normflows as nf
 
     layers: list[Any] = []
@@ -199,7 +199,7 @@ def _real_nvp(features: int = 4, hidden: int = 16) -> Any:
 
 
 def _spline_flow(features: int = 4, hidden: int = 16) -> Any:
-    """An autoregressive and a coupled spline with linear layers, over a diagonal Gaussian."""
+    """An autoregressive and a coupling spline with linear layers, on a diagonal Gaussian."""
     import normflows as nf
 
     layers = [
@@ -212,7 +212,7 @@ def _spline_flow(features: int = 4, hidden: int = 16) -> Any:
 
 
 def _conditional_flow(features: int = 4, hidden: int = 16, context_features: int = 3) -> Any:
-    """An autoregressive affine and a spline layer that take a context."""
+    """An autoregressive affine layer and a spline layer, both with context."""
     import normflows as nf
 
     layers = [
@@ -230,7 +230,7 @@ def _conditional_flow(features: int = 4, hidden: int = 16, context_features: int
 
 
 def _multi_scale(hidden: int = 8) -> Any:
-    """Glow in two levels, over a diagonal Gaussian at each."""
+    """Glow in two levels, with a diagonal Gaussian at each."""
     import normflows as nf
 
     flows: list[list[Any]] = [
@@ -242,9 +242,7 @@ def _multi_scale(hidden: int = 8) -> Any:
 
 
 def promised(name: str) -> dict[str, bool]:
-    """What a construction promises by its options: the mask of an image, or a start as the
-    identity.
-    """
+    """Promises implied by a construction's options: the mask of an image, or an initial identity."""
     if name.startswith("AffineCouplingBlock[img,"):
         return {"checkerboard-mask" if "checkerboard" in name else "channel-mask": True}
     return {}

@@ -1,4 +1,4 @@
-"""The facts that the classes of normflows tell: supports and promises."""
+"""Facts of normflows classes: supports and promises."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from flowref.model import REAL, Facts, Preprocessing, Shape, Support
 
 UNIT = Support.parse("unit")
 
-# The fixed-point iteration stops at steps of sqrt(1e-5 (1 + |y|)); contractions up to 0.9 then
-# leave nine times that.
+# The fixed-point iteration stops at steps of sqrt(1e-5 (1 + |y|)); contractions up to 0.9 leave
+# nine times that.
 FIXED_POINT = 3e-2
-# By how much an error of one layer may grow in the others.
+# Amplification of one layer's error by others.
 SPREAD = 10
 
 SCALAR = CONSTANT | {"scalar-ladj"}
@@ -38,13 +38,13 @@ PROMISES: dict[str, frozenset[str]] = {
     "PeriodicWrap": VOLUME | CONSTANT | {"elementwise"},
     "PeriodicShift": VOLUME | CONSTANT | {"elementwise"},
     "Autoregressive": frozenset({"autoregressive"}),
-    # The statistics of the batch count as constants in its log-det, which its documentation says.
+    # The log-det treats batch statistics as constants, as documented.
     "BatchNorm": frozenset({"estimator", "batch-statistics"}),
 }
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a flow or a model, its event shape inferred where the class tells it."""
+    """The facts of a flow or model, with the event shape from its class if that states one."""
     shape = event_shape or flow_event_shape(obj)
     if shape is None:
         raise unknown_shape(obj)
@@ -64,8 +64,8 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def describe_levels(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a multi-scale model, whose latents are those of all levels flattened, as listed:
-    the last level first.
+    """The facts of a multi-scale model, whose latents are those of all levels, flattened in the listed
+    order: last level first.
     """
     shapes = structure.level_shapes(obj)
     data = shapes[0]
@@ -85,7 +85,7 @@ def describe_levels(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def traits(obj: Any, shape: Shape) -> Traits:
-    """What the class of a flow tells of its forward map on events of a shape."""
+    """The traits of a flow's forward map on events of a shape, by its class."""
     names = lineage(obj)
     layers = layers_of(obj)
     if layers is not None:
@@ -123,10 +123,10 @@ def traits(obj: Any, shape: Shape) -> Traits:
 
 
 def _spline(obj: Any) -> Traits:
-    """A spline of tails None on the unit box, "linear" on the reals, "circular" on (-bound, bound).
+    """The traits of a spline: tails None on the unit box, "linear" on the reals, "circular" on (-bound,
+    bound).
 
-    A product set has one interval for all coordinates: with some circular, all are kept within the
-    bound.
+    A product set has one interval for all coordinates: if some are circular, all are kept within the bound.
     """
     every: list[Any] = []
     bounds: list[float] = []
@@ -148,9 +148,9 @@ def _spline(obj: Any) -> Traits:
 
 
 def _triangular(net: Any) -> bool:
-    """Whether a masked network conditions each coordinate on those before it, in their own order.
+    """Whether a masked network conditions each coordinate on earlier ones, in the given order.
 
-    The path from inputs to outputs through the masks tells the order that the constructor chose.
+    The paths through the masks show the order that the constructor chose.
     """
     import torch
 
@@ -164,7 +164,9 @@ def _triangular(net: Any) -> bool:
 
 
 def _periodic(obj: Any) -> Traits:
-    """A rotation of circles, each of them the interval (-bound, bound); other coordinates stay."""
+    """The traits of rotations of circles, each the interval (-bound, bound); other coordinates are
+    unchanged.
+    """
     bounds, shifts = _float_list(obj.bound), _float_list(getattr(obj, "shift", 0.0))
     bound = min(bounds)
     box = Support.parse((-bound, bound))

@@ -1,5 +1,5 @@
-"""The random layers of normflows: chains of Metropolis and Hastings and of Hamilton, whose log-det is a
-path weight.
+"""The stochastic layers of normflows: Metropolis-Hastings and Hamiltonian chains, whose log-det is a path
+weight.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from flowref.model import REAL, Dialect, Facts, Kernel, Shape
 
 
 def chain_forward(obj: Any, z: Any, context: Any = None) -> Any:
-    """Call a layer, from the latent side to the data side."""
     return obj.forward(z)
 
 
 def chain_inverse(obj: Any, x: Any, context: Any = None) -> Any:
-    """Call its inverse, which is the same chain."""
+    """The inverse of a layer is the same chain."""
     return obj.inverse(x)
 
 
@@ -58,7 +57,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a random layer, which draws in both directions."""
+    """The facts of a stochastic layer, which draws in both directions."""
     if event_shape is None:
         raise unknown_shape(obj)
     return Facts(

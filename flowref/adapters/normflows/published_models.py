@@ -1,4 +1,4 @@
-"""Models of published size, of normflows."""
+"""normflows models of published size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def models() -> dict[str, Model]:
 
 
 def multi_scale_models() -> dict[str, Model]:
-    """Name -> model whose latents leave level by level, flattened."""
+    """Name -> model with latents factored out level by level, flattened."""
     return {"glow-cifar10": Model(_glow, (math.prod(sizes.CIFAR),), sizes.GLOW)}
 
 
@@ -54,7 +54,7 @@ def _autoregressive() -> Any:
     size = sizes.MNIST
     layers: list[Any] = []
     for _ in range(size.steps):
-        # One feedforward block behind the first layer: two hidden layers.
+        # One feedforward block follows the first layer: two hidden layers.
         affine = nf.flows.MaskedAffineAutoregressive(
             size.features, size.hidden, num_blocks=1, use_residual_blocks=False
         )
@@ -77,7 +77,7 @@ def _residual() -> Any:
 
 
 def _glow() -> Any:
-    """The levels from the latent side, the deepest first."""
+    """The levels from the latent side, deepest first."""
     import normflows as nf
 
     levels, steps, hidden = sizes.GLOW_SIZE

@@ -1,6 +1,4 @@
-"""The shapes that the classes of normflows tell: of events, on either side of a flow, and of
-contexts.
-"""
+"""Shapes of normflows classes: of events on either side of a flow, and of contexts."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from flowref.model import Shape
 
 
 def layers_of(obj: Any) -> Any:
-    """The flows that a composite or a model applies, in the order of forward, or None for a single
-    flow.
-    """
+    """The flows of a composite or model in the order of forward; None for a single flow."""
     names = lineage(obj)
     if "Composite" in names:
         return obj._flows
@@ -25,7 +21,7 @@ def layers_of(obj: Any) -> Any:
 
 
 def flow_event_shape(obj: Any) -> Shape | None:
-    """The event shape that a flow's own attributes tell, or None."""
+    """The event shape in a flow's attributes, or None."""
     names = lineage(obj)
     layers = layers_of(obj)
     if "NormalizingFlow" in names and hasattr(obj.q0, "shape"):
@@ -76,7 +72,7 @@ def flow_event_shape(obj: Any) -> Shape | None:
 
 
 def after(obj: Any, shape: Shape) -> Shape:
-    """The shape of forward's outputs for inputs of a shape."""
+    """The output shape of forward."""
     for layer in layers_of(obj) or ():
         shape = after(layer, shape)
     if "Squeeze" in lineage(obj):
@@ -87,7 +83,7 @@ def after(obj: Any, shape: Shape) -> Shape:
 
 
 def before(obj: Any, shape: Shape) -> Shape:
-    """The shape of inverse's outputs for inputs of a shape."""
+    """The output shape of inverse."""
     for layer in reversed(layers_of(obj) or ()):
         shape = before(layer, shape)
     if "Squeeze" in lineage(obj):
@@ -98,7 +94,7 @@ def before(obj: Any, shape: Shape) -> Shape:
 
 
 def context_of(obj: Any) -> Shape | None:
-    """The shape of one context, where a conditioner tells that it takes one."""
+    """The context shape of a conditioner; None if there is none."""
     for module in obj.modules():
         if "CCAffineConst" in lineage(module):
             return (int(module.s_cc.shape[0]),)
@@ -108,5 +104,5 @@ def context_of(obj: Any) -> Shape | None:
 
 
 def takes_context(obj: Any) -> bool:
-    """Whether any layer of a model needs a context."""
+    """Whether any layer of a model takes a context."""
     return context_of(obj) is not None

@@ -1,6 +1,4 @@
-"""The structure that the classes of normflows have: couplings, squeezes, levels and batch
-normalization.
-"""
+"""Structure of normflows classes: couplings, squeezes, levels and batch normalization."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ BATCH_NORM = Normalizer(roles={"eps": "eps"})
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a flow is, or None."""
+    """The coupling of a flow, or None."""
     match own_class(obj, "normflows"):
         case "AffineCouplingBlock":
             return _block(obj, shape)
@@ -31,7 +29,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def _block(obj: Any, shape: Shape) -> Coupling:
-    """The first half of the channels, or the entries of one color, are kept."""
+    """The coupling that keeps the first half of the channels, or the entries of one color."""
     mode, half = obj.flows[0].mode, (shape[0] + 1) // 2
     if "channel" in mode:
         kept = on_axis(shape, range(half, shape[0]) if "inv" in mode else range(half))
@@ -43,7 +41,7 @@ def _block(obj: Any, shape: Shape) -> Coupling:
 
 
 def _indices(index: int, shape: Shape) -> list[int]:
-    """The index along each axis, the last one first, of an entry of a flattened event."""
+    """The multi-index of an entry of a flattened event, last axis first."""
     indices = []
     for size in reversed(shape):
         indices.append(index % size)
@@ -52,7 +50,7 @@ def _indices(index: int, shape: Shape) -> list[int]:
 
 
 def _masked_affine(obj: Any, shape: Shape) -> Coupling:
-    """Two networks, of which one may be missing."""
+    """The coupling of two networks, one of which may be missing."""
     scaled, shifted = hasattr(obj.s, "parameters"), hasattr(obj.t, "parameters")
     return Coupling(
         repeated_mask(obj.b, shape),
@@ -63,22 +61,22 @@ def _masked_affine(obj: Any, shape: Shape) -> Coupling:
 
 
 def squeezing(obj: Any) -> Squeezing | None:
-    """How a squeeze, or its inverse, orders channels; None for all else."""
+    """The channel order of a squeeze or its inverse; None for other flows."""
     match own_class(obj, "normflows"):
         case "Reverse":
             return inverted(squeezing(obj.flow))
-        case "Squeeze":  # from the latent side, where an image has many channels
+        case "Squeeze":  # seen from the latent side, where an image has many channels
             return Squeezing("inverse")
     return None
 
 
 def level_shapes(obj: Any) -> list[Shape]:
-    """The latents of each level of a multi-scale model, as it lists them: the last level first."""
+    """The latent shapes of a multi-scale model, in its order: last level first."""
     return [as_shape(base.shape) for base in obj.q0]
 
 
 def multi_scale(obj: Any) -> MultiScale | None:
-    """How latents leave a multi-scale model; None for all else."""
+    """The levels of a multi-scale model; None for others."""
     if own_class(obj, "normflows") != "MultiscaleFlow":
         return None
     shapes = level_shapes(obj)

@@ -1,1 +1,1 @@
-"""NumPyro: transforms as those of torch.distributions, and distributions."""
+"""NumPyro: transforms like those of torch.distributions, and distributions."""

@@ -1,4 +1,4 @@
-"""NumPyro: transforms and distributions, which are called as those of torch.distributions."""
+"""NumPyro: transforms and distributions, called like those of torch.distributions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.model import Adapter, Component, Dialect
 TRANSFORM = replace(
     torch_dialects.TRANSFORM, chain=calls.chain, sign=calls.sign, told_late=calls.told_late
 )
-# Its class offers no inverse.
+# It has no inverse.
 ONE_WAY = Dialect(forward=torch_dialects.forward, normalizing="inverse")
 SIMPLEX = Dialect(
     forward=calls.simplex_forward, inverse=calls.simplex_inverse, normalizing="inverse"
@@ -58,16 +58,16 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def offered(obj: Any, name: str) -> Any:
-    """The distribution function or the quantiles of a distribution of numbers, or None."""
+    """The distribution function or quantiles of a univariate distribution, or None."""
     import jax.numpy as jnp
 
     if obj.event_shape or obj.batch_shape:
         return None
     try:
         getattr(obj, name)(jnp.asarray(0.5))
-    except (NotImplementedError, ImportError):  # some quantiles ask for another package
+    except (NotImplementedError, ImportError):  # some quantiles need another package
         return None
-    except ValueError:  # a half is outside its support
+    except ValueError:  # 0.5 is outside the support
         pass
     return getattr(calls, name)
 

@@ -1,5 +1,5 @@
-"""How transforms and distributions of NumPyro are called where they differ from those of torch.distributions: in
-batches; what draws is given a key.
+"""Calls of NumPyro transforms and distributions that differ from torch.distributions: on batches; samplers
+take a key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flowref.adapters.common.torch_dialects import forward, inverse
 
 
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    # The last coordinate is one minus the others; without it the Jacobian is square.
+    # The last coordinate is one minus the sum of others; without it the Jacobian is square.
     y, ladj = forward(obj, x)
     return without_last(y), ladj
 
@@ -55,7 +55,7 @@ def composed(obj: Any) -> Any:
 
 
 def per_event(ladj: Any, rows: Any) -> Any:
-    """A log-det of each event: transforms of numbers have one for each entry."""
+    """Scalar transforms have one log-det per entry."""
     return ladj.reshape(*rows.shape[:1], -1).sum(-1)
 
 
@@ -85,19 +85,17 @@ def icdf(obj: Any, u: Any, context: Any = None) -> Any:
     return obj.icdf(u)
 
 
-# What a distribution may say of itself, in the order in which it is told.
+# Stated quantities, in order.
 TOLD = ("mean", "variance", "entropy", "stddev", "mode", "covariance_matrix")
 
 
 def stated(obj: Any) -> Any:
-    """Mean, variance, entropy, deviation, mode and covariance, each flat and one after the other; nan
-    for what a distribution does not tell.
-    """
+    """Concatenated mean, variance, entropy, standard deviation, mode and covariance; NaN where not stated."""
     import jax.numpy as jnp
 
     size = math.prod(obj.event_shape)
     sizes = {"entropy": 1, "covariance_matrix": size * size}
-    told = []
+    values = []
     for name in TOLD:
         wanted = sizes.get(name, size)
         try:
@@ -105,8 +103,8 @@ def stated(obj: Any) -> Any:
             value = jnp.asarray(value() if name == "entropy" else value, float)
         except (NotImplementedError, AttributeError):
             value = jnp.zeros(0)
-        told.append(value.reshape(-1) if value.size == wanted else jnp.full(wanted, math.nan))
-    return jnp.concatenate(told)
+        values.append(value.reshape(-1) if value.size == wanted else jnp.full(wanted, math.nan))
+    return jnp.concatenate(values)
 
 
 def rescale(obj: Any, factor: float) -> Any:

@@ -1,23 +1,23 @@
-"""A construction of the transforms of NumPyro that keep the number of entries, and distributions."""
+"""Constructions of the size-preserving transforms of NumPyro, and of distributions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-# A builder, with the shape of its events.
+# A builder with its event shape.
 Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
 
 
 def vector(low: float = 0.5, high: float = 2.0, size: int = 4) -> Any:
-    """Evenly spaced numbers."""
+    """Evenly spaced numbers, ``(size,)``."""
     import jax.numpy as jnp
 
     return jnp.linspace(low, high, size)
 
 
 def lower(size: int = 4) -> Any:
-    """A lower triangular matrix that is far from singular."""
+    """A well-conditioned lower triangular matrix, ``(size, size)``."""
     import jax.numpy as jnp
 
     entries = jnp.sin(jnp.arange(1.0, size * size + 1).reshape(size, size))
@@ -25,7 +25,7 @@ def lower(size: int = 4) -> Any:
 
 
 def full(size: int = 4) -> Any:
-    """A matrix that is far from singular."""
+    """A well-conditioned matrix, ``(size, size)``."""
     import jax.numpy as jnp
 
     return jnp.sin(jnp.arange(1.0, size * size + 1).reshape(size, size)) + 2 * jnp.eye(size)
@@ -137,7 +137,7 @@ def transforms() -> Builders:
 
 
 def onto_simplex() -> Builders:
-    """Name -> builder of a transform of vectors to those of a simplex."""
+    """Name -> builder of a transform of vectors onto a simplex."""
     import numpyro.distributions.transforms as nt
 
     return {"StickBreakingTransform": (lambda: nt.StickBreakingTransform(), (4,))}
@@ -158,7 +158,7 @@ def one_way() -> Builders:
 
 
 def flows() -> Builders:
-    """Name -> builder of a distribution that transforms take latents to."""
+    """Name -> builder of a distribution with transformed latents."""
     import jax.numpy as jnp
     import numpyro.distributions as nd
     import numpyro.distributions.transforms as nt
@@ -219,7 +219,7 @@ def distributions() -> Builders:
 
 
 def univariate() -> Builders:
-    """Name -> builder of a distribution of numbers that has quantiles."""
+    """Name -> builder of a univariate distribution with quantiles."""
     import numpyro.distributions as nd
 
     def distribution(name: str, *values: float) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The facts that the classes of NumPyro tell: shapes, supports by their constraints, and promises."""
+"""Facts of NumPyro classes: shapes, supports by constraints, and promises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowref.adapters.numpyro.calls import simplex_forward
 from flowref.model import REAL, Facts, Shape, Support
 
 NAMED = {"_Simplex": "simplex", "_OrderedVector": "ordered"}
-# Lengths of vectors that are tried.
+# Tried lengths of vectors.
 SIZES = range(1, 17)
 WHOLE = frozenset({"_Real", "_RealVector", "_RealMatrix"})
 PROMISES: dict[str, frozenset[str]] = {
@@ -31,14 +31,14 @@ PROMISES: dict[str, frozenset[str]] = {
         ("PermuteTransform", "HaarTransform", "DiscreteCosineTransform"), VOLUME | CONSTANT
     ),
     "LowerCholeskyAffine": CONSTANT,
-    # `_clamp_preserve_gradients` of the log-scale: zero beyond, and its gradient passes on purpose.
+    # `_clamp_preserve_gradients` of the log-scale: clamped, with gradients passed on purpose.
     "InverseAutoregressiveTransform": frozenset({"straight-through"}),
     "RecursiveLinearTransform": VOLUME | CONSTANT,
 }
 
 
 def constraint_support(constraint: Any) -> Support | None:
-    """The support that a constraint describes, or None where no support does."""
+    """The support of a constraint, or None."""
     import numpy as np
 
     kind = type(constraint).__name__
@@ -60,8 +60,8 @@ def constraint_support(constraint: Any) -> Support | None:
 
 
 def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
-    """Where inputs and outputs of a transform lie. A composition is onto its last codomain only where
-    each codomain is the next domain.
+    """Domain and codomain of a transform. A composition has its last codomain only if each codomain is the
+    next domain.
     """
     if "ComposeTransform" not in lineage(obj):
         return constraint_support(obj.domain), constraint_support(obj.codomain)
@@ -71,7 +71,7 @@ def ends_of(obj: Any) -> tuple[Support | None, Support | None]:
 
 
 def onto_simplex(obj: Any) -> bool:
-    """Whether a transform takes vectors to those of a simplex, which have one number more."""
+    """Whether a transform maps vectors onto a simplex, with one coordinate more."""
     if ends_of(obj) != (REAL, Support.parse("simplex")) or obj.domain.event_dim != 1:
         return False
     for size in SIZES:
@@ -82,8 +82,8 @@ def onto_simplex(obj: Any) -> bool:
 
 
 def is_flow(obj: Any) -> bool:
-    """Whether a distribution is one that transforms were given for, event by event: those that the
-    library names are called by their densities alone.
+    """Whether a distribution is a base transformed event by event by given transforms, rather than a named
+    distribution of the library.
     """
     if type(obj).__name__ != "TransformedDistribution" or obj.batch_shape:
         return False
@@ -91,7 +91,7 @@ def is_flow(obj: Any) -> bool:
 
 
 def flow_facts(obj: Any, event: Shape) -> Facts:
-    """The facts of a distribution as a map from its latents to its data."""
+    """The facts of a distribution as a map from latents to data."""
     from numpyro.distributions.transforms import ComposeTransform
 
     stages = list(obj.transforms)
@@ -109,14 +109,15 @@ def flow_facts(obj: Any, event: Shape) -> Facts:
 
 
 def told_event(obj: Any) -> tuple[Shape, tuple[Shape, ...]]:
-    """The event shape of a transform, and others that it takes as well: of numbers that of the widest of
-    its arrays, and else one that calls show.
+    """The event shape of a transform, and other accepted ones: that of its widest array for scalars, else
+    one found by calls.
     """
     rank, support = obj.domain.event_dim, ends_of(obj)[0] or REAL
     mapped = simplex_forward if onto_simplex(obj) else forward
 
     def call(x: Any) -> Any:
-        obj.forward_shape(x.shape[1:])  # what raises here tells more of a shape than its call
+        # Exceptions here say more about shapes than those of the call
+        obj.forward_shape(x.shape[1:])
         return mapped(obj, x)
 
     widest = max(array_shapes(obj), key=len, default=())
@@ -138,14 +139,14 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         fixed = {"fixed": True}
         return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
     event_shape, guessed = (event_shape, ()) if event_shape is not None else told_event(obj)
-    if onto_simplex(obj):  # what it is onto without the last coordinate has no name
+    if onto_simplex(obj):  # the range without the last coordinate has no name
         return Facts(event_shape, latent_shape=event_shape, declared=True, guessed=guessed)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))
     domain, codomain = ends_of(obj)
     elementwise = obj.codomain.event_dim == obj.domain.event_dim
     kept = latent[: len(latent) - obj.codomain.event_dim] if elementwise else ()
-    # Its arrays are given as they are, in no form in which they could be trained: a scale may be moved
-    # to a negative one, a triangle to none.
+    # Arrays are given directly, without a trainable parametrization: moved scales may become
+    # negative, triangles full.
     promises = dict.fromkeys(sorted({*class_promises(PROMISES, lineage(obj)), "fixed"}), True)
     return Facts(
         event_shape,

@@ -1,4 +1,4 @@
-"""Pyro: transform modules, whose forward call maps latents to data, conditional ones, and densities
+"""Pyro: transform modules, also conditional ones, whose forward call maps latents to data, and densities
 over them.
 """
 
@@ -48,13 +48,13 @@ def conditional_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def conditional_sample(obj: Any, n: int, context: Any = None) -> Any:
-    # One context per sample, so that the base distribution is drawn once for each.
+    # One context per sample, so that the base is drawn once for each.
     return obj.condition(context).sample((n,))
 
 
 def stated(obj: Any) -> Any:
-    """What a distribution tells. The covariance matrix of a multivariate Student's t is by its own
-    note not its covariance, it is that of the normal within.
+    """The stated moments. By its own note, the covariance matrix of a multivariate Student t is not its
+    covariance but that of the normal inside.
     """
     from pyro.distributions import MultivariateStudentT
 
@@ -65,7 +65,7 @@ def stated(obj: Any) -> Any:
 
 
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
-# Without an inverse the one call there is does the warming up.
+# Without an inverse, warm-up uses the only call.
 ONE_WAY = Dialect(forward=torch_dialects.forward, chain=chain, told_late=torch_dialects.told_late)
 CONDITIONAL = Dialect(
     forward=conditional_forward, inverse=conditional_inverse, normalizing="inverse"

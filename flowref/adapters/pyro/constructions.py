@@ -1,4 +1,4 @@
-"""A construction of every bijective transform of Pyro, and of densities over some of them."""
+"""Constructions of all bijective transforms of Pyro, and of densities over some of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMAGE = (4, 4, 4)
 
 
 def library(name: str) -> Any:
-    """A module of Pyro, whose annotations are too partial to be checked against."""
+    """A module of Pyro, untyped, since its annotations are partial."""
     return importlib.import_module(f"pyro.{name}")
 
 
@@ -56,7 +56,7 @@ def _autoregressive() -> Constructions:
     masked = library("nn").AutoRegressiveNN
 
     def network(features: int, hidden: int, sizes: list[int]) -> Any:
-        # In the order of the coordinates, so that the triangle of the Jacobian is known.
+        # In the order of coordinates, so that the Jacobian is triangular.
         return masked(features, [max(hidden, features)], sizes, permutation=torch.arange(features))
 
     def affine(stable: bool) -> Callable[..., Any]:
@@ -150,8 +150,8 @@ def _fixed() -> Constructions:
         ),
         "HaarTransform": lambda features=4: pt.HaarTransform(),
         "HaarTransform[flip]": lambda features=4: pt.HaarTransform(flip=True),
-        # Singular at zero, as documented, and so almost surely near it in many dimensions: not
-        # built wide.
+        # Singular at zero, as documented, and almost surely near it in many dimensions: not built
+        # wide.
         "PositivePowerTransform": (
             lambda exponent=1.7: pt.PositivePowerTransform(torch.tensor(exponent)),
             (4,),
@@ -162,7 +162,7 @@ def _fixed() -> Constructions:
 
 
 def conditionals() -> dict[str, Callable[..., Any]]:
-    """Name -> builder of a transform that is conditioned on a context."""
+    """Name -> builder of a transform conditioned on a context."""
     pt = library("distributions.transforms")
 
     def coupling(features: int = 4, context: int = 2, hidden: int = 16) -> Any:
@@ -186,7 +186,7 @@ def conditionals() -> dict[str, Callable[..., Any]]:
 
 
 def densities() -> dict[str, Callable[..., Any]]:
-    """Name -> builder of a density; those whose name says exp live on the positive numbers."""
+    """Name -> builder of a density; names with exp have positive support."""
     dist = library("distributions")
     pt = library("distributions.transforms")
     import torch

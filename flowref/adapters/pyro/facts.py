@@ -1,4 +1,4 @@
-"""The facts that the classes of Pyro tell: event shapes and contexts, supports and promises."""
+"""Facts of Pyro classes: event shapes and contexts, supports and promises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_INVERSE = (
     "BlockAutoregressive",
     "NeuralAutoregressive",
 )
-# A truncated power series: below this many terms its documented error is larger than rounding.
+# A truncated power series: with fewer terms its documented error exceeds rounding.
 TERMS = 48
 STRAIGHT = frozenset({"straight-through"})
 PROMISES: dict[str, frozenset[str]] = {
@@ -71,7 +71,7 @@ TORCH_ELEMENTWISE = ("ExpTransform", "SigmoidTransform", "SoftplusTransform", "T
 
 
 def traits(transform: Any) -> Traits:
-    """What is known of a transform."""
+    """The traits of a transform."""
     whole = traits_by_parts(transform, traits)
     if whole is not None:
         return whole
@@ -85,12 +85,12 @@ def traits(transform: Any) -> Traits:
         promises |= ELEMENTWISE | {"batch-dims"}
     if getattr(transform, "stable", False):
         promises |= {"batch-dims"}
-    if _ordered(transform, names):
+    if _is_autoregressive(transform, names):
         promises |= {"autoregressive"}
     if "ConditionedMatrixExponential" in names and transform.iterations < TERMS:
         promises |= {"estimator"}
     alone = declared_traits(transform, promises)
-    if "ELUTransform" in names:  # declared onto the positive numbers, where it maps onto (-1, inf)
+    if "ELUTransform" in names:  # declared onto the positive numbers, but its range is (-1, inf)
         return replace(alone, codomain=None)
     if "LeakyReLUTransform" in names:
         return replace(alone, knots=(0.0,))
@@ -100,8 +100,7 @@ def traits(transform: Any) -> Traits:
     return replace(alone, codomain=None) if one_way(transform) else alone
 
 
-def _ordered(transform: Any, names: set[str]) -> bool:
-    """Whether coordinates depend on those before them, in their own order."""
+def _is_autoregressive(transform: Any, names: set[str]) -> bool:
     if "BlockAutoregressive" in names:
         return True
     order = getattr(getattr(transform, "arn", None), "permutation", None)
@@ -121,7 +120,7 @@ def _spline_bound(transform: Any, names: set[str]) -> float:
 
 
 def one_way(transform: Any) -> bool:
-    """Whether a transform, conditional or not, has no inverse to speak of."""
+    """Whether a transform, conditional or not, has no general inverse."""
     names = {
         name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)
     }
@@ -135,7 +134,7 @@ def one_way(transform: Any) -> bool:
 
 
 def own_event(transform: Any) -> Shape | None:
-    """The event shape that a class of this library tells."""
+    """The event shape that a class of this library states."""
     names = {
         name.removeprefix("Conditional").removeprefix("Conditioned") for name in lineage(transform)
     }
@@ -148,7 +147,7 @@ def own_event(transform: Any) -> Shape | None:
         return (int(transform.split_dim + dims[0]),) if dim == -1 and dims is not None else None
     if names & {"Planar", "Radial"} and hasattr(net, "param_dims"):
         return (int(max(net.param_dims)),)
-    # An ordinary network, whose input is a context, tells nothing of the events.
+    # An ordinary network takes a context, and says nothing about events.
     for module in (
         transform,
         getattr(transform, "arn", None),
@@ -172,7 +171,7 @@ def describe_users(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a transform, conditional transform or density that is built the same each time."""
+    """The facts of a transform, conditional transform or density that is rebuilt identically."""
     names = lineage(obj)
     if names & {"ConditionalTransform", "ConditionalDistribution"}:
         return _conditional_facts(obj, event_shape)
@@ -190,12 +189,12 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def is_flow(obj: Any) -> bool:
-    """Whether a distribution is transforms over a base, and which side is which matters to no one."""
+    """Whether a distribution is transforms over a base, with interchangeable sides."""
     return on_the_line(obj, traits)
 
 
 def _conditional_facts(obj: Any, event: Shape | None) -> Facts:
-    """The facts of a conditional object, those of what it gives for a context of zeros."""
+    """The facts of a conditional object: those at a zero context."""
     import torch
 
     if "ConditionalDistribution" in lineage(obj):
@@ -216,7 +215,7 @@ def _conditional_facts(obj: Any, event: Shape | None) -> Facts:
     parameter = next(iter(obj.parameters()), torch.zeros(()))
     conditioned = obj.condition(torch.zeros(1, *context, dtype=parameter.dtype))
     whole = traits(conditioned)
-    if "volume-preserving" not in whole.promises:  # constant in x, and different for each context
+    if "volume-preserving" not in whole.promises:  # constant in x, but dependent on the context
         whole = replace(whole, promises=whole.promises - {"constant-jacobian"})
     return transform_facts(conditioned, inner, whole, context)
 
@@ -225,7 +224,6 @@ def _context_size(obj: Any) -> int:
     for inner in obj.modules() if hasattr(obj, "modules") else ():
         if isinstance(getattr(inner, "context_dim", None), int) and inner.context_dim:
             return int(inner.context_dim)
-    # A conditional transform whose parameters depend on nothing but the context reads it with an
-    # ordinary network.
+    # Parameters that depend on the context alone come from an ordinary network.
     size: Any = getattr(getattr(obj, "nn", None), "input_dim", None)
     return size if isinstance(size, int) else 0

@@ -1,4 +1,4 @@
-"""Models of published size, of Pyro."""
+"""Pyro models of published size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def models() -> dict[str, Model]:
 
 
 def _over(features: int, transforms: list[Any]) -> Any:
-    """A density on a standard Gaussian, as Pyro has it: the transforms map latents to data."""
+    """A density on a standard Gaussian, in Pyro's direction: transforms map latents to data."""
     import torch
 
     dist = library("distributions")

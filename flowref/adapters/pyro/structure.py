@@ -1,4 +1,4 @@
-"""The structure that the classes of Pyro have: couplings and batch normalization."""
+"""Structure of Pyro classes: couplings and batch normalization."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 from flowref.adapters.common.structure import on_axis, own_class
 from flowref.model import Coupling, Normalizer, Shape
 
-# The inverse normalizes, as densities ask for latents. Its documentation says nothing of
-# conventions.
+# The inverse normalizes, as densities need. No conventions are documented.
 BATCH_NORM = Normalizer(
     call="inverse",
     roles={
@@ -23,7 +22,7 @@ BATCH_NORM = Normalizer(
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a transform is, or None."""
+    """The coupling of a transform, or None."""
     match own_class(obj, "pyro"):
         case "AffineCoupling":
             kept = on_axis(shape, range(obj.split_dim), len(shape) + obj.dim)

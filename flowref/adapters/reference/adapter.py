@@ -1,4 +1,4 @@
-"""flowref's own reference layers, held to the laws like those of any library."""
+"""flowref's own reference layers, tested by the same laws as any library."""
 
 from __future__ import annotations
 
@@ -140,13 +140,13 @@ LATENT = Dialect(log_prob=log_prob, sample=sample, estimate=estimate)
 TOKENS = Dialect(log_prob=log_prob, sample=sample)
 KERNEL = Dialect(push=push, pull=pull, repair=repair)
 BOUND = Dialect(log_prob=log_prob, sample=sample, repair=repair)
-# A surjection: its inverse forgets the noise, so that it is no bijection.
+# A surjection: its inverse drops the noise.
 DEQUANTIZER = Dialect(dequantize=dequantize)
 
 
 def components() -> Mapping[str, Component]:
-    """Every layer that is a map, in every rank and with every option that changes what it computes;
-    and the densities.
+    """All layers that are maps, in every rank and with every option that changes their computation; and
+    densities.
     """
     promised = constructions.promised
     return {
@@ -182,8 +182,8 @@ def _univariate_dialect(name: str) -> Dialect:
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a reference layer or of a subclass of one; None for all else, that of this
-    package included.
+    """The dialect of a reference layer or a subclass; None for others, including other classes of this
+    package.
     """
     from flowref.reference import (
         Atoms,

@@ -1,5 +1,5 @@
-"""Constructions of flowref's reference layers, in every rank and with every option that changes
-what they compute.
+"""Constructions of flowref's reference layers, in every rank and with every option that changes their
+computation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ MASKS: dict[str, Shape] = {
 MEAN, COVARIANCE = [0.5, -1.0, 0.0], [[2.0, 0.6, -0.4], [0.6, 1.0, 0.3], [-0.4, 0.3, 1.5]]
 Construction = tuple[Callable[[], Any], Shape]
 
-# Construction -> class, options of its constructor besides the number of channels, shape of an
-# event.
+# Construction -> class, constructor options besides the number of channels, event shape.
 NORMALIZER: dict[str, tuple[str, dict[str, Any], Shape]] = {
     "BatchNorm": ("BatchNorm", {}, VECTOR),
     "BatchNorm[image]": ("BatchNorm", {}, IMAGE),
@@ -41,7 +40,7 @@ NORMALIZER: dict[str, tuple[str, dict[str, Any], Shape]] = {
     "ActNorm": ("ActNorm", {}, VECTOR),
     "ActNorm[img]": ("ActNorm", {}, IMAGE),
 }
-# Construction -> class, arguments, options, shape of an event.
+# Construction -> class, arguments, options, event shape.
 PLAIN: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Shape]] = {
     "Affine": ("Affine", (0.5, -2.0), {}, FEATURES),
     "Exp": ("Exp", (), {}, FEATURES),
@@ -78,7 +77,7 @@ def normalizers() -> Mapping[str, Construction]:
 
 
 def bijections() -> Mapping[str, Construction]:
-    """The maps of Real NVP, one by one and put together."""
+    """The maps of Real NVP, individually and combined."""
     table: dict[str, Construction] = {
         name: (partial(_build_reference_layer, kind, arguments, options), event)
         for name, (kind, arguments, options, event) in PLAIN.items()
@@ -116,9 +115,7 @@ def flows() -> Mapping[str, Construction]:
 
 
 def promised(name: str) -> dict[str, Any]:
-    """What a construction promises besides what its class does: the names of masks, a start as the
-    identity, ...
-    """
+    """Promises of a construction beyond those of its class: names of masks, an initial identity, ..."""
     if name == "Rosenblatt":
         return {"rosenblatt": {"mean": MEAN, "covariance": COVARIANCE}}
     if name == "StandardNormalFlow":
@@ -138,7 +135,7 @@ def promised(name: str) -> dict[str, Any]:
 
 
 def univariate() -> Mapping[str, Construction]:
-    """Distributions of numbers, with their distribution functions and quantiles."""
+    """Univariate distributions with distribution functions and quantiles."""
     return {
         "Exponential": (partial(_build_reference_layer, "Exponential", (1.5,), {}), ()),
         "Atoms": (_atoms, ()),
@@ -146,12 +143,12 @@ def univariate() -> Mapping[str, Construction]:
 
 
 def latent_models() -> Mapping[str, Construction]:
-    """Models whose likelihood is known and can be estimated."""
+    """Latent-variable models with known likelihood that can be estimated."""
     return {"GaussianLatentModel": (_latent_model, (2,))}
 
 
 def surjections() -> Mapping[str, Construction]:
-    """Maps with an inverse on one side, whose noise is an argument."""
+    """Maps with a one-sided inverse, whose noise is an argument."""
     return {
         "Dequantize": (partial(_build_reference_layer, "Dequantize", (), {}), VECTOR),
         "Dequantize[bins]": (partial(_build_reference_layer, "Dequantize", (BINS,), {}), PIXELS),
@@ -277,7 +274,7 @@ def _logit_flow() -> Any:
 
 
 def _uniform_flow() -> Any:
-    """The uniform density of pixels, whose bits per dimension are eight."""
+    """The uniform density of pixels, with eight bits per dimension."""
     from torch.distributions import Normal, Uniform
 
     from flowref.reference import Chain, ElementwiseCDF, Flow, Inverse, StandardNormal

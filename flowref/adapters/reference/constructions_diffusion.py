@@ -1,5 +1,5 @@
 """Constructions of diffusion and flow matching: probability flows of each schedule and prediction, their
-densities, and diffusion of tokens.
+densities, and token diffusion.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from flowref.reference.schedule import Prediction
 
 RATES = [[-1.0, 0.7, 0.3], [0.2, -0.5, 0.3], [0.4, 0.4, -0.8]]
-# Schedule with its numbers, and what is predicted. A law makes hundreds of calls: noise is so little, and time
-# so short, that a solve takes few steps.
+# Schedule with parameters, and predicted quantity. Since laws make hundreds of calls, noise is
+# small and time short, so that a solve takes few steps.
 FLOWS: dict[str, tuple[str, tuple[float, ...], Prediction]] = {
     "line": ("StraightLine", (), "velocity"),
     "cosine": ("Cosine", (), "v"),
@@ -44,7 +44,7 @@ def flows() -> Mapping[str, Construction]:
 
 
 def tokens() -> Mapping[str, Construction]:
-    """Probabilities of sequences of two tokens out of three."""
+    """Probabilities of sequences of two tokens from three."""
     return {"TokenDiffusion": (_tokens, (2,))}
 
 

@@ -1,5 +1,5 @@
-"""Constructions of the reference's layers that may draw: surjections in both directions, RAD, Markov
-chains, and densities of them.
+"""Constructions of the reference's stochastic and surjective layers: surjections in both directions, RAD,
+Markov chains, and their densities.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLANE = (2,)
 
 
 def kernels() -> Mapping[str, Construction]:
-    """Surjections that forget, those that add, and random layers."""
+    """Surjections that drop or add entries, and random layers."""
     return {
         "Abs": (partial(_build_reference_layer, "Abs", (), {}), PLANE),
         "Abs[reversed]": (_reversed(partial(_build_reference_layer, "Abs", (), {})), PLANE),
@@ -38,7 +38,7 @@ def kernels() -> Mapping[str, Construction]:
 
 
 def flows() -> Mapping[str, Construction]:
-    """Densities by these layers."""
+    """Densities of these layers."""
     return {
         "KernelFlow[augment]": (_augmented_flow, PLANE),
         "KernelFlow[RAD]": (_rad_flow, PLANE),
@@ -56,7 +56,7 @@ def _reversed_layer(build: Callable[[], Any]) -> Any:
 
 
 def _slice() -> Any:
-    """Two of three entries, and a distribution of the third that depends on them."""
+    """A slice of two of three entries, with a conditional distribution of the third."""
     from flowref.reference import ConditionalNormal, Slice
 
     return Slice(2, ConditionalNormal(1, _network(2, 2)))
@@ -81,7 +81,7 @@ def _network(inputs: int, outputs: int) -> Any:
 
 
 def double_well(x: Any) -> Any:
-    r"""$u(x) = (x_1^2 - 1)^2 / 2 + x_2^2 / 2$, held below 20."""
+    """$u(x) = (x_1^2 - 1)^2 / 2 + x_2^2 / 2$, bounded by 20."""
     return 20.0 * (((x[:, 0] ** 2 - 1) ** 2 + x[:, 1] ** 2) / 40.0).tanh()
 
 
@@ -92,7 +92,7 @@ def _chain(kind: str, steps: int, size: float) -> Any:
 
 
 def _composed() -> Any:
-    """Noise beside the data, batch normalization, a 1x1 convolution, a coupling, and a slice."""
+    """Augmentation by noise, batch normalization, a 1x1 convolution, a coupling, and a slice."""
     from flowref.reference import (
         MLP,
         AffineCoupling,
@@ -115,14 +115,14 @@ def _composed() -> Any:
 
 
 def _coupling_then_abs() -> Any:
-    """A coupling, and the absolute values of what it gives."""
+    """A coupling followed by absolute values."""
     from flowref.reference import MLP, Abs, AffineCoupling, KernelChain, alternating_mask
 
     return KernelChain(AffineCoupling(alternating_mask(2), MLP(1, 2, (6,))), Abs())
 
 
 def _augmented_flow() -> Any:
-    """Noise beside the data and two couplings of both: a lower bound."""
+    """Augmentation by noise and two couplings: a lower bound."""
     from flowref.reference import (
         MLP,
         AffineCoupling,
@@ -138,7 +138,7 @@ def _augmented_flow() -> Any:
 
 
 def _rad_flow() -> Any:
-    """A density that falls into regions."""
+    """A density with several regions."""
     from flowref.reference import Affine, KernelChain, KernelFlow, StandardNormal
 
     return KernelFlow(StandardNormal((2,)), KernelChain(Affine(0.3, 1.2), _rad()))

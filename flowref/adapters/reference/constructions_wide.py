@@ -1,4 +1,4 @@
-"""Constructions of the reference layers beyond Real NVP: splines, autoregressive and residual flows,
+"""Constructions of reference layers other than Real NVP: splines, autoregressive and residual flows,
 convolutions with a receptive field, continuous flows.
 """
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from flowref.reference.continuous import Trace
 
 BINS = 4
-# What continuous flows are solved to, from 0 to which time, and by how many steps at most: a law makes
-# hundreds of calls.
+# Tolerance, end time and maximal steps of continuous flows; laws make hundreds of calls.
 SOLVED, TIME, MOST = 1e-6, 0.1, 128
 PLANE = (2,)
 SPLINE, BOX = {"bins": BINS}, {"bins": BINS, "tails": None}
@@ -79,8 +78,8 @@ def _residual(log_det: str | None) -> Any:
     from flowref import reference
 
     options = {"PowerSeries": (4, 1), "Roulette": (0.5, 2, 1)}
-    told = None if log_det is None else getattr(reference, log_det)(*options[log_det])
-    return reference.Residual(reference.Contraction(4, (8,), 0.6), log_det=told)
+    method = None if log_det is None else getattr(reference, log_det)(*options[log_det])
+    return reference.Residual(reference.Contraction(4, (8,), 0.6), log_det=method)
 
 
 def _continuous(trace: Trace) -> Any:
@@ -96,7 +95,7 @@ def _optimal_transport() -> Any:
 
 
 def _chain() -> Any:
-    """Batch normalization, a 1x1 convolution and a coupling, as before, with two of these families."""
+    """Batch normalization, a 1x1 convolution and a coupling, with two of these families."""
     from flowref.reference import (
         AutoregressiveSpline,
         Chain,

@@ -1,4 +1,4 @@
-"""The facts that flowref's reference layers tell: event shapes, supports and promises."""
+"""Facts of flowref's reference layers: event shapes, supports and promises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROMISES: dict[str, frozenset[str]] = {
     "Rosenblatt": frozenset({"autoregressive"}),
     "Squeeze": VOLUME | CONSTANT,
 }
-# Maps whose second derivative is not zero, and maps that look at no value of a batch.
+# Maps with nonzero second derivative, and maps without branches on values.
 SMOOTH = {"ElementwiseCDF", "Exp", "Logit", "RealNVP", "Rosenblatt", "Sigmoid"}
 MAPPED = {
     "ActNorm", "AdditiveCoupling", "Affine", "AffineCoupling", "InvertibleBatchNorm", "Permute",
@@ -42,9 +42,9 @@ MAPPED = {
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a reference layer, its event shape inferred where the object tells it."""
+    """The facts of a reference layer, with the event shape that it states or implies."""
     if spellings.is_normalizer(obj):
-        # Where no shape is given, an event is an image of its channels.
+        # By default an event is an image with its channels.
         image = event_shape or shapes.first_taken(obj) or (obj.num_features,)
         facts = shapes.facts(obj, image)
         if not callable(getattr(obj, "inverse", None)):
@@ -84,7 +84,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _univariate(obj: Any) -> Facts:
-    """The facts of a distribution of numbers."""
+    """The facts of a univariate distribution."""
     if "Atoms" in lineage(obj):
         return Facts(event_shape=(), promises={"atoms": "exact"})
     return Facts(
@@ -95,13 +95,13 @@ def _univariate(obj: Any) -> Facts:
 
 
 def _declared(obj: Any) -> dict[str, Any]:
-    """What a layer says of its conduct, and a density or a map with a closed form of itself."""
+    """Promises about calls, and of densities or maps with a closed form."""
     solved = solved_to(obj)
     return conduct(obj) | _closed_forms(obj) | ({"log-det-tolerance": solved} if solved else {})
 
 
 def solved_to(obj: Any) -> float:
-    """What the log-det of a layer may be off by, those of its parts added; 0 of what solves nothing."""
+    """The log-det tolerance, summed over parts; 0 without a solver."""
     names = lineage(obj)
     if "CNF" in names:
         return 100 * float(obj.tolerance)
@@ -111,7 +111,7 @@ def solved_to(obj: Any) -> float:
 
 
 def conduct(obj: Any) -> dict[str, Any]:
-    """What calls of a layer are promised to bear."""
+    """Promises about calls of a layer."""
     names = lineage(obj)
     return {
         "empty-batch": True,
@@ -125,7 +125,7 @@ def conduct(obj: Any) -> dict[str, Any]:
 def _closed_forms(obj: Any) -> dict[str, Any]:
     names = lineage(obj)
     if "Rosenblatt" in names:
-        # Facts are read off a copy in float32.
+        # Facts are read from a float32 copy.
         factor = obj.factor.double()
         gaussian = {
             "mean": obj.mean.tolist(),
@@ -136,13 +136,13 @@ def _closed_forms(obj: Any) -> dict[str, Any]:
     if "Residual" in names:
         return {"contraction": obj.lipschitz}
     if "Flow" in names:
-        # Bits per dimension are by default those of levels that are one apart.
+        # Levels have distance one by default.
         return {**base_promises(obj.base), "samples-from-base": True, "rsample": True, "level": 1.0}
     return {}
 
 
 def traits(obj: Any) -> Traits:
-    """What the class of a layer tells of its map."""
+    """The traits of a layer's map, by its class."""
     names = lineage(obj)
     promises = class_promises(PROMISES, names)
     if "Flow" in names:
@@ -175,7 +175,7 @@ def traits(obj: Any) -> Traits:
 
 
 def _spline(obj: Any, promises: frozenset[str]) -> Traits:
-    """The traits of a spline on a box, and of one that is the identity outside."""
+    """The traits of a spline on a box, or with identity outside."""
     if obj.tails is None:
         box = interval(-obj.bound, obj.bound)
         return Traits(box, box, promises=promises)
@@ -183,14 +183,14 @@ def _spline(obj: Any, promises: frozenset[str]) -> Traits:
 
 
 def _ordered(obj: Any) -> frozenset[str]:
-    """Whether entries depend on earlier ones alone, in the order in which they stand."""
+    """Promises of maps whose entries depend on earlier ones only, in the given order."""
     order = getattr(obj, "order", None)
     standing = order is not None and tuple(order) == tuple(range(len(order)))
     return frozenset({"autoregressive"}) if standing else frozenset()
 
 
 def _kernel(obj: Any, shape: Shape) -> Facts:
-    """The facts of a layer that may draw."""
+    """The facts of a stochastic layer."""
     meaning = "path-weight" if lineage(obj) & {"Metropolis", "Langevin"} else "contribution"
     domain, codomain = _sides(obj)
     return Facts(
@@ -203,7 +203,7 @@ def _kernel(obj: Any, shape: Shape) -> Facts:
 
 
 def _sides(obj: Any) -> tuple[Support, Support | None]:
-    """Where the data of a layer lie, and its latents."""
+    """The supports of a layer's data and latents."""
     names = lineage(obj)
     if "Reversed" in names:
         domain, codomain = _sides(obj.kernel)
@@ -220,7 +220,7 @@ def _sides(obj: Any) -> tuple[Support, Support | None]:
 
 
 def _latent(obj: Any, shape: Shape) -> Shape:
-    """The shape of what a layer maps events of a shape to."""
+    """The latent shape for an event shape."""
     names = lineage(obj)
     if "Flow" in names:
         return _latent(obj.bijection, shape)
@@ -233,12 +233,12 @@ def _latent(obj: Any, shape: Shape) -> Shape:
     if "Squeeze" in names:
         channels, height, width = shape
         return (4 * channels, height // 2, width // 2)
-    # Every layer that changes the shape of an event is seen before it is reversed.
+    # Layers that change the shape come before their reversal.
     return shape
 
 
 def _layer_event_shape(obj: Any) -> Shape | None:
-    """The shape of an event where the layers tell it, in the order in which they are met."""
+    """The event shape implied by layers, in order; None if unknown."""
     names = lineage(obj)
     if "Flow" in names:
         return _layer_event_shape(obj.bijection) or tuple(obj.base.event_shape)

@@ -1,4 +1,4 @@
-"""Real NVP in the size in which it was published."""
+"""Real NVP in its published size."""
 
 from __future__ import annotations
 

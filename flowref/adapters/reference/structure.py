@@ -1,4 +1,4 @@
-"""The structure that flowref's reference layers have: couplings, squeezes, levels and preprocessing."""
+"""Structure of flowref's reference layers: couplings, squeezes, levels and preprocessing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowref.model import Coupling, MultiScale, Preprocessing, Shape, Squeezing
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a layer is, or None."""
+    """The coupling of a layer, or None."""
     name = own_class(obj, "flowref")
     kinds = {
         "AffineCoupling": "affine",
@@ -31,7 +31,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def squeezing(obj: Any) -> Squeezing | None:
-    """How a squeeze, or its inverse, orders channels; None for all else."""
+    """The channel order of a squeeze or its inverse; None for other layers."""
     match own_class(obj, "flowref"):
         case "Inverse":
             return inverted(squeezing(obj.bijection))
@@ -41,7 +41,7 @@ def squeezing(obj: Any) -> Squeezing | None:
 
 
 def multi_scale(obj: Any, prefix: str = "") -> MultiScale | None:
-    """How latents leave a multi-scale map, or a flow over one; ``prefix`` leads to it."""
+    """The levels of a multi-scale map, or of a flow over one at the attribute path ``prefix``."""
     if not own_class(obj, "flowref"):
         return None
     names = lineage(obj)
@@ -74,7 +74,7 @@ def _layers(level: Any) -> list[tuple[str, int]]:
 
 
 def preprocessing(obj: Any) -> Preprocessing | None:
-    """The logit that a layer is, or that a flow begins with."""
+    """The logit of a layer, or the one that a flow begins with."""
     names = lineage(obj)
     if "Logit" in names:
         return Preprocessing(obj.alpha, obj.bound)

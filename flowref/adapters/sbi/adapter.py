@@ -1,4 +1,4 @@
-"""sbi: conditional density estimators, called with an axis of samples before that of conditions."""
+"""sbi: conditional density estimators, called with a sample axis before that of conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowref.model import Adapter, Component, Dialect
 
 
 def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    # One sample of each condition.
+    # One sample per condition.
     return obj.log_prob(x.unsqueeze(0), context).squeeze(0)
 
 
@@ -23,8 +23,8 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    draws, beside = obj.sample_and_log_prob((n // len(context),), context)
-    return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), beside.transpose(0, 1).reshape(n)
+    draws, densities = obj.sample_and_log_prob((n // len(context),), context)
+    return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), densities.transpose(0, 1).reshape(n)
 
 
 def log_prob_alone(obj: Any, x: Any, context: Any = None) -> Any:
@@ -40,7 +40,7 @@ def sample_log_prob_alone(obj: Any, n: int, context: Any = None) -> Any:
 
 
 CONDITIONAL = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob)
-# Log-densities beside samples come out of the same bisection, a hundred steps for each layer and entry.
+# Log-densities of samples come from the same bisection: a hundred steps per layer and entry.
 BISECTED = replace(CONDITIONAL, sample_log_prob=None)
 UNCONDITIONAL = Dialect(
     log_prob=log_prob_alone, sample=sample_alone, sample_log_prob=sample_log_prob_alone
@@ -56,7 +56,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def components() -> Mapping[str, Component]:
-    """The estimators that its builders make."""
+    """The estimators made by its builders."""
     return components_of(constructions.estimators(), _dialect, describe)
 
 

@@ -1,4 +1,4 @@
-"""Density estimators of sbi as its builders make them, of 3 parameters given 2 data."""
+"""sbi density estimators from its builders, for 3 parameters given 2 data."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 
 from flowref.adapters.common.object_components import Constructions
 
-# So many pairs, of which builders take shapes and z-scores.
+# Number of pairs, from which builders take shapes and z-scores.
 PAIRS = 400
 FEATURES, CONDITION = 3, 2
-# Widths at which laws take seconds. The fast mixture, and SOSPF, of which fewer layers clip nothing, are built as
-# they are by default.
+# Widths at which laws take seconds. The fast mixture, and SOSPF, which clips with fewer layers,
+# keep their defaults.
 SMALL: dict[str, dict[str, Any]] = {
     "made": {"hidden_features": 16},
     "mdn": {},
     "zuko_sospf": {},
 }
 FLOW = {"hidden_features": 16, "num_transforms": 2}
-# Builders by their names without build_. Left out: zuko_naf and zuko_unaf, whose inverses bisect through
-# a network, so that one law takes minutes.
+# Builders, without the prefix build_. zuko_naf and zuko_unaf are left out: their inverses bisect
+# through a network, and one law takes minutes.
 BUILDERS = (
     "made", "maf", "maf_rqs", "nsf", "zuko_nice", "zuko_maf", "zuko_nsf", "zuko_ncsf", "zuko_sospf", "zuko_gf", "zuko_bpf",
 )  # fmt: skip
-# Those of which options of z-scoring are tried, since their transforms are of different libraries; nflows has none of
-# a prior's bounds.
+# Builders tried with options of z-scoring, since their transforms are from different libraries;
+# nflows does not support a prior's bounds.
 SCORED, BOUNDED = ("nsf", "zuko_nsf", "mdn"), ("zuko_nsf", "mdn")
 
 
 def pairs(features: int) -> tuple[Any, Any]:
-    """Parameters and data, correlated, in scales of their own."""
+    """Correlated parameters and data ``(PAIRS, .)`` in different scales."""
     import torch
 
     mixing = torch.tensor([[1.0, 0.3, 0.0], [0.0, 2.0, -0.4], [0.0, 0.0, 0.5]])
@@ -37,7 +37,7 @@ def pairs(features: int) -> tuple[Any, Any]:
     width = min(features, FEATURES)
     theta = drawn.clone()
     theta[:, :width] = drawn[:, :width] @ mixing[:width, :width] + 1.0
-    # A datum has a scale of its own, too: what takes z-scores of it divides by that.
+    # Data have their own scale, by which z-scoring divides.
     return theta, theta[:, :1] + torch.tensor([0.5, 2.0]) * torch.randn(PAIRS, CONDITION)
 
 
@@ -57,13 +57,13 @@ def builder(name: str) -> Callable[..., Any]:
 
 
 def built(name: str, **options: Any) -> Callable[..., Any]:
-    """A builder of an estimator of one kind, at any width."""
+    """A builder of one kind of estimator, at any width."""
     build, sizes = builder(name), SMALL.get(name, FLOW)
     return lambda features=FEATURES: build(*pairs(features), **sizes, **options)
 
 
 def bounded(name: str) -> Callable[[], Any]:
-    """A builder of an estimator of parameters that a prior bounds."""
+    """A builder of an estimator with parameters bounded by a prior."""
     build, sizes = builder(name), SMALL.get(name, FLOW)
 
     def make() -> Any:

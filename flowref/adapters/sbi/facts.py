@@ -1,4 +1,4 @@
-"""What density estimators of sbi state: shapes, and the support where a prior bounds it."""
+"""Facts of sbi density estimators: shapes, and a support bounded by the prior."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.torch_supports import interval
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
-# Univariate transforms of Zuko that are inverted by bisection to 1e-6, by words of their names, and by how
-# much layers spread that.
+# Parts of names of Zuko's univariate transforms that are inverted by bisection to 1e-6, and the
+# error amplification by layers.
 BISECTED, ACCURACY, SPREAD = ("SOSP", "Gaussianization", "Bernstein"), 1e-6, 1e3
 
-# Latents at which priors' transforms have reached the ends of their image, and what stands for an end at 0.
+# Latents at which prior transforms have reached the ends of their range, and a stand-in for an end
+# at 0.
 FAR, TINY = 1e4, 1e-30
 
 
@@ -30,7 +31,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _support(obj: Any, shape: Shape) -> Support:
-    """That of the prior, whose parameters a transform takes to the whole line, each by itself."""
+    """The support of the prior, whose parameters a transform maps to the reals coordinatewise."""
     for module in obj.modules():
         if "CallableTransform" in lineage(module):
             ends = zip(*(_image(module.transform, shape, far) for far in (-FAR, FAR)), strict=True)
@@ -39,7 +40,7 @@ def _support(obj: Any, shape: Shape) -> Support:
 
 
 def _image(transform: Any, shape: Shape, far: float) -> list[float]:
-    """Where a coordinate comes from that is far out on the whole line; a sigmoid stops an ulp before its end."""
+    """The preimage of large numbers per coordinate; a sigmoid stops an ulp before its end."""
     import torch
 
     ends = transform.inv(torch.full(shape, far)).tolist()
@@ -47,6 +48,6 @@ def _image(transform: Any, shape: Shape, far: float) -> list[float]:
 
 
 def bisects(obj: Any) -> bool:
-    """Whether draws are inverted by bisection."""
+    """Whether samples are found by bisection."""
     univariate = (str(getattr(module, "univariate", "")) for module in obj.modules())
     return any(word in text for text in univariate for word in BISECTED)

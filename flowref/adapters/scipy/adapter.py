@@ -1,4 +1,4 @@
-"""scipy.stats: frozen distributions, those of the infrastructure of 1.15, multivariate ones and kernel
+"""scipy.stats: frozen distributions, those of the 1.15 infrastructure, multivariate ones and kernel
 densities.
 """
 
@@ -28,7 +28,7 @@ DISCRETE = Dialect(sample=calls.sample, cdf=calls.cdf_of_integers, icdf=calls.pp
 NEW_DISCRETE = Dialect(sample=calls.sample_by_generator, cdf=calls.cdf, icdf=calls.icdf)
 VECTOR = Dialect(log_prob=calls.log_prob_of_rows, sample=calls.sample_rows, stated=calls.stated)
 KERNELS = Dialect(log_prob=calls.log_prob_of_columns, sample=calls.sample_columns)
-# By the class that a distribution is of.
+# By class of a distribution.
 DIALECTS = {
     **dict.fromkeys(facts.CONTINUOUS, UNIVARIATE),
     **dict.fromkeys(facts.DISCRETE, DISCRETE),
@@ -41,7 +41,7 @@ DIALECTS = {
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a distribution whose parameters are given, or None."""
+    """The dialect of a distribution with given parameters, or None."""
     names = lineage(obj)
     dialect = next((DIALECTS[name] for name in DIALECTS if name in names), None)
     if dialect is None or facts.free(obj):

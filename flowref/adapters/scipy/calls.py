@@ -1,6 +1,4 @@
-"""How distributions of scipy.stats are called: arrays in and arrays out, so that tensors are taken there and
-back.
-"""
+"""Calls of scipy.stats distributions on arrays, with conversion from and to tensors."""
 
 from __future__ import annotations
 
@@ -9,8 +7,7 @@ from typing import Any
 
 from flowref.adapters.common import distribution_functions
 
-# Names of what a distribution states of itself, in both infrastructures; those of a multivariate one are
-# attributes.
+# Names of stated quantities in both infrastructures; attributes for multivariate distributions.
 STATED = {
     "mean": ("mean",),
     "variance": ("variance", "var"),
@@ -19,9 +16,9 @@ STATED = {
     "mode": ("mode",),
     "covariance_matrix": ("cov",),
 }
-# Distribution functions besides cdf, and what makes one of them.
+# Distribution functions besides cdf, and their conversion.
 LOWER, UPPER = ("logcdf",), ("sf", "logsf", "ccdf", "logccdf")
-# The turn in which draws of angles lie.
+# The turn that contains draws of angles.
 TURN = (-math.pi, math.pi)
 
 
@@ -31,7 +28,7 @@ def array(x: Any) -> Any:
 
 
 def as_tensor_of_shape(out: Any, like: Any, shape: Any) -> Any:
-    """An array, or the number to which scipy squeezes one point, as a tensor of a shape."""
+    """An array, or the scalar to which scipy squeezes one point, as a tensor of ``shape``."""
     import numpy as np
     import torch
 
@@ -52,7 +49,7 @@ def log_prob_of_columns(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def shaped_samples(out: Any, n: int, event: Any = ()) -> Any:
-    """Draws as an array of scipy's, with the axes that it squeezes."""
+    """Draws as ``(n, *event)``, with the axes that scipy squeezes."""
     import numpy as np
 
     return np.asarray(out, dtype=np.float64).reshape(n, *event)
@@ -73,7 +70,7 @@ def sample_columns(obj: Any, n: int, context: Any = None) -> Any:
 def sample_by_generator(obj: Any, n: int, context: Any = None) -> Any:
     import numpy as np
 
-    # Without one it draws from a new generator, which no seed reaches.
+    # Its default is a new generator that no seed affects.
     return shaped_samples(obj.sample(n, rng=np.random.default_rng(np.random.randint(2**31))), n)
 
 
@@ -90,32 +87,32 @@ def icdf(obj: Any, u: Any) -> Any:
 
 
 def cdf_of_integers(obj: Any, x: Any) -> Any:
-    # What its documentation asks for, between which it is constant.
+    # Its documentation requires integers, between which it is constant.
     return as_tensor_of_shape(obj.cdf(array(x.floor())), x, x.shape)
 
 
 def cdf_of_turn(obj: Any, x: Any) -> Any:
-    # It grows by 1 with each further turn, as its documentation says.
+    # It grows by 1 per turn, as documented.
     return as_tensor_of_shape(obj.cdf(array(x.clamp(*TURN))), x, x.shape)
 
 
 def one_turn(obj: Any) -> bool:
-    """Whether the distribution function of angles goes from 0 to 1 in the turn in which draws lie: it does so
-    in a turn around the location.
+    """Whether the distribution function of angles goes from 0 to 1 on `TURN`; in general it does so in a
+    turn around the location.
     """
     return all(abs(float(obj.cdf(x)) - u) < 1e-9 for x, u in zip(TURN, (0.0, 1.0), strict=True))
 
 
 def cdf_columns(obj: Any, x: Any) -> Any:
-    """The distribution function by the others that it has, a column for each."""
+    """The distribution function from its other forms, ``(rows, methods)``."""
     import torch
 
     columns = []
     for name in (*LOWER, *UPPER):
         if hasattr(obj, name):
-            told = as_tensor_of_shape(getattr(obj, name)(array(x)), x, len(x))
-            told = told.exp() if name.startswith("log") else told
-            columns.append(1 - told if name in UPPER else told)
+            column = as_tensor_of_shape(getattr(obj, name)(array(x)), x, len(x))
+            column = column.exp() if name.startswith("log") else column
+            columns.append(1 - column if name in UPPER else column)
     return torch.stack(columns, 1)
 
 
@@ -124,8 +121,8 @@ def rescale(obj: Any, factor: float) -> Any:
 
 
 def stated(obj: Any) -> Any:
-    """Mean, variance, entropy, deviation, mode and covariance, flat and one after the other, as
-    `flowref.model.Dialect` has them.
+    """Concatenated mean, variance, entropy, standard deviation, mode and covariance, as in
+    `flowref.model.Dialect`.
     """
     import torch
 
@@ -141,7 +138,7 @@ def stated(obj: Any) -> Any:
 
 
 def _stated(obj: Any, moment: str) -> Any:
-    """A moment as a tensor, None where it is not stated."""
+    """A moment as tensor; None if not stated."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Constructions of the distributions of scipy.stats: at least one of each kind of formula, support and tail."""
+"""Constructions of scipy.stats distributions: at least one for each kind of formula, support and tail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from flowref.adapters.common.object_components import Constructions
 
-# Name -> parameters. A suffix in brackets tells two of one family apart.
+# Name -> parameters. Suffixes in brackets distinguish members of a family.
 CONTINUOUS: dict[str, dict[str, float]] = {
     "alpha": {"a": 3.57},
     "arcsine": {},
@@ -93,7 +93,7 @@ DISCRETE: dict[str, dict[str, float]] = {
     "skellam": {"mu1": 15.0, "mu2": 8.0},
     "zipf": {"a": 6.6},
 }
-# Classes of the infrastructure of 1.15, and families of it made of those before.
+# Classes of the 1.15 infrastructure, and families converted to it.
 NEW: dict[str, dict[str, float]] = {
     "Normal": {"mu": 0.3, "sigma": 1.2},
     "Uniform": {"a": -1.0, "b": 2.0},
@@ -104,14 +104,14 @@ MADE: dict[str, dict[str, float]] = {"gamma": {"a": 2.0}, "beta": {"a": 2.3, "b"
 
 
 def frozen(name: str, parameters: dict[str, float]) -> Callable[..., Any]:
-    """A builder of a distribution with its parameters."""
+    """A builder of a frozen distribution."""
     from scipy import stats
 
     return lambda: getattr(stats, name.partition("[")[0])(**parameters)
 
 
 def built(table: dict[str, dict[str, float]]) -> Constructions:
-    """Distributions of numbers by their names, those that the installed version has."""
+    """Univariate distributions by name, as far as installed."""
     from scipy import stats
 
     there = [name for name in table if hasattr(stats, name.partition("[")[0])]
@@ -119,7 +119,7 @@ def built(table: dict[str, dict[str, float]]) -> Constructions:
 
 
 def univariate() -> Constructions:
-    """Frozen distributions of numbers that have densities."""
+    """Frozen univariate distributions with densities."""
     return {**built(CONTINUOUS), "rv_histogram": (histogram, ())}
 
 
@@ -129,24 +129,24 @@ def angles() -> Constructions:
 
 
 def histogram() -> Any:
-    """A density that is constant between edges."""
+    """A piecewise constant density."""
     from scipy import stats
 
     return stats.rv_histogram(([1.0, 4.0, 2.0], [-1.0, 0.0, 0.5, 2.0]), density=False)
 
 
 def discrete() -> Constructions:
-    """Frozen distributions of integers, which have no density."""
+    """Frozen distributions of integers, without densities."""
     return built(DISCRETE)
 
 
 def new_discrete() -> Constructions:
-    """Distributions of integers of the infrastructure of 1.15."""
+    """Distributions of integers in the 1.15 infrastructure."""
     return built(NEW_DISCRETE)
 
 
 def new() -> Constructions:
-    """Distributions of that infrastructure that have densities."""
+    """Distributions with densities in that infrastructure."""
     from scipy import stats
 
     def made(name: str, parameters: dict[str, float]) -> Callable[..., Any]:

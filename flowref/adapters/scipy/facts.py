@@ -1,4 +1,4 @@
-"""What distributions of scipy.stats state: shapes of events, supports, and whether there is a density."""
+"""Facts of scipy.stats distributions: event shapes, supports, and whether there is a density."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.scipy.calls import TURN
 from flowref.model import Facts, Shape, Support, TargetError
 
-# Frozen distributions, those of the infrastructure of 1.15, and vectors; distributions without free
-# parameters are as good as frozen.
+# Frozen distributions, those of the 1.15 infrastructure, and vectors; distributions without
+# parameters count as frozen.
 FROZEN = "rv_continuous_frozen"
 CONTINUOUS, DISCRETE = ("rv_continuous", FROZEN), ("rv_discrete", "rv_discrete_frozen")
 NEW, NEW_DISCRETE = ("ContinuousDistribution", "Mixture"), "DiscreteDistribution"
 VECTORS = ("multivariate_normal_frozen", "multivariate_t_frozen")
 DENSITY_OF_KERNELS = "gaussian_kde"
-# Angles: their densities repeat on the whole line, and draws lie in one turn of it.
+# Angles: densities are periodic, and draws lie in one turn.
 ANGLES = ("vonmises",)
 
 
 def free(obj: Any) -> bool:
-    """Whether a distribution has parameters that are not given yet."""
+    """Whether a distribution has unset parameters."""
     return bool(getattr(obj, "numargs", 0)) and not hasattr(obj, "dist")
 
 
@@ -43,7 +43,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _shape(obj: Any, names: set[str]) -> Shape:
-    """The shape of an event; parameters in arrays make several distributions of one."""
+    """The event shape; array parameters make a product of distributions."""
     if DENSITY_OF_KERNELS in names:
         return (int(obj.d),)
     if names & set(VECTORS):
@@ -57,14 +57,13 @@ def _shape(obj: Any, names: set[str]) -> Shape:
 
 
 def _broadcast(obj: Any) -> Shape:
-    """The shape of the arrays of parameters."""
+    """The broadcast shape of parameters."""
     import numpy as np
 
     return tuple(np.shape(obj.support()[0]))
 
 
 def is_angle(obj: Any) -> bool:
-    """Whether a distribution is one of angles."""
     return getattr(getattr(obj, "dist", obj), "name", "") in ANGLES
 
 

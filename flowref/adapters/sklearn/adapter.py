@@ -16,13 +16,13 @@ PIPELINE = replace(MAP, parts=calls.parts, chain=calls.chain)
 DENSITY = Dialect(log_prob=calls.log_prob)
 KERNELS = replace(DENSITY, sample=calls.sample)
 MIXTURE = replace(DENSITY, sample=calls.sample_labelled)
-# A map with the density of rows beside it.
+# A map with a density of rows.
 PROBABILISTIC = replace(MAP, log_prob=calls.log_prob)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an estimator, or None for what a class of a user's makes of itself. Raises `TargetError`
-    for one of the library that only looks like a bijection or a density.
+    """The dialect of an estimator; None for users' classes. Raises `TargetError` for one of the library
+    that only looks like a bijection or density.
     """
     names = lineage(obj)
     if names & set(facts.MIXTURES):
@@ -40,7 +40,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def best(obj: Any) -> Any:
-    """The estimator that a search found, whose calls it passes on; None of what searches none."""
+    """The estimator found by a search, to which it delegates; None for others."""
     return getattr(obj, "best_estimator_", None)
 
 

@@ -1,6 +1,4 @@
-"""How estimators of scikit-learn are called: arrays in and arrays out, so that tensors are taken there and
-back.
-"""
+"""Calls of scikit-learn estimators on arrays, with conversion from and to tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ def array(x: Any) -> Any:
 
 
 def tensor(out: Any, like: Any) -> Any:
-    """An array as a tensor of the dtype of the points that it comes of."""
+    """An array as a tensor with the dtype of its input points."""
     import numpy as np
     import torch
 
@@ -46,7 +44,7 @@ def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def sample_labelled(obj: Any, n: int, context: Any = None) -> Any:
-    """Draws of a mixture, one component after the other, without their labels."""
+    """Draws of a mixture, ordered by component, without labels."""
     with _generator(obj):
         return obj.sample(n)[0]
 
@@ -57,8 +55,8 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 
 @contextlib.contextmanager
 def _generator(obj: Any) -> Iterator[None]:
-    """In place of a whole number, a generator that a seed reaches: "Pass an int for reproducible output
-    across multiple function calls" (`random_state` of the mixtures), each of which then draws the same.
+    """Replaces an integer seed by a seeded generator: "Pass an int for reproducible output across multiple
+    function calls" (`random_state` of the mixtures) means that every call draws the same.
     """
     import numpy as np
 

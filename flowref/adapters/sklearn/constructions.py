@@ -1,5 +1,5 @@
-"""Constructions of scikit-learn, fitted to rows with skewed and heavy-tailed features: one of each kind of map
-that has an inverse_transform, and of density that has a score_samples.
+"""Constructions of scikit-learn, fitted to rows with skewed and heavy-tailed features: one for each kind of
+map with inverse_transform, and of density with score_samples.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from flowref.adapters.common.object_components import Constructions
 
 ROWS = 200
-# Rows of kernel densities, which have a kink or a step around each, and their bandwidth.
+# Rows of kernel densities, each of which has a kink or step around it, and the bandwidth.
 CENTRES, WIDTH = 10, 1.5
 KERNELS = ("gaussian", "tophat", "epanechnikov", "exponential", "linear", "cosine")
 DRAWING = (
@@ -23,7 +23,7 @@ COVARIANCES = ("full", "tied", "diag", "spherical")
 
 
 def rows(features: int = 3, positive: bool = False, unit: float = 1.0) -> Any:
-    """Rows to be fitted to."""
+    """Rows ``(n, features)`` for fitting."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def rows(features: int = 3, positive: bool = False, unit: float = 1.0) -> Any:
 def fitted(
     place: str, name: str, data: Callable[[], Any] = rows, **options: Any
 ) -> Callable[..., Any]:
-    """A builder of an estimator that is fitted."""
+    """A builder of a fitted estimator."""
 
     def build() -> Any:
         kind = getattr(importlib.import_module(f"sklearn.{place}"), name)
@@ -89,7 +89,7 @@ def maps() -> Constructions:
 
 
 def onto() -> Constructions:
-    """Transformers whose latents may be any: those of a standardized feature, as a model draws them."""
+    """Transformers with unrestricted latents: those of a standardized feature, as a model draws them."""
     return {"PowerTransformer[codomain=real]": (fitted("preprocessing", "PowerTransformer"), (3,))}
 
 
@@ -106,7 +106,7 @@ def pipelines() -> Constructions:
 
 
 def probabilistic() -> Constructions:
-    """Bijections beside which a density of rows is offered."""
+    """Bijections with a density of rows."""
     return {
         "PCA": (fitted("decomposition", "PCA"), (3,)),
         "PCA[whiten]": (fitted("decomposition", "PCA", whiten=True), (3,)),
@@ -114,7 +114,7 @@ def probabilistic() -> Constructions:
 
 
 def mixtures() -> Constructions:
-    """Mixtures, which draw rows with the components that they are of."""
+    """Mixtures, whose sampler returns components as well."""
     mixture = partial(fitted, "mixture", n_components=3, random_state=0)
     table: Constructions = {
         f"GaussianMixture[{kind}]": (mixture("GaussianMixture", covariance_type=kind), (3,))
@@ -125,7 +125,7 @@ def mixtures() -> Constructions:
 
 
 def kernels(draws: bool) -> Constructions:
-    """Kernel densities, of the kernels of which rows are drawn, or of the others."""
+    """Kernel densities, of kernels with or without a sampler."""
     table: Constructions = {}
     for kernel, features in (*((one, 1) for one in KERNELS), ("gaussian", 2), ("cosine", 2)):
         if (kernel in DRAWING) is draws:
@@ -137,12 +137,11 @@ def kernels(draws: bool) -> Constructions:
 
 
 def centres(features: int) -> Any:
-    """Rows of a kernel density."""
     return rows(features)[:CENTRES]
 
 
 def densities() -> Constructions:
-    """Densities without draws."""
+    """Densities without a sampler."""
     return {
         "FactorAnalysis": (fitted("decomposition", "FactorAnalysis", n_components=1), (3,)),
         "PCA[probabilistic]": (fitted("decomposition", "PCA", n_components=2), (3,)),

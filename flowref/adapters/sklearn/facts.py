@@ -1,6 +1,4 @@
-"""What estimators of scikit-learn state once they are fitted: which are bijections or densities, shapes of
-events, domains.
-"""
+"""Facts of fitted scikit-learn estimators: which are bijections or densities, event shapes, domains."""
 
 from __future__ import annotations
 
@@ -16,8 +14,8 @@ from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 AFFINE = CONSTANT | ELEMENTWISE
-# Maps, with their promises. Those of the second kind are linear, and bijections where they keep as many
-# features as they are given: "this transformation will only be exact if n_components=n_features".
+# Maps with their promises. Linear ones are bijections only if they keep all features: "this
+# transformation will only be exact if n_components=n_features".
 ELEMENTWISE_MAPS = {
     "StandardScaler": AFFINE,
     "MinMaxScaler": AFFINE,
@@ -32,12 +30,12 @@ LINEAR_MAPS = (
     *("SparseRandomProjection", "PLSRegression"),
 )
 COMPOSITE = "Pipeline"
-# What draws rows with their components, what draws rows, and what has a density alone.
+# Samplers of rows with components, samplers of rows, and densities only.
 MIXTURES, KERNELS = ("GaussianMixture", "BayesianGaussianMixture"), "KernelDensity"
 DENSITIES = (*MIXTURES, KERNELS, "PCA", "FactorAnalysis")
-# The probability at which `QuantileTransformer` cuts tails off, and a little more.
+# The probability at which `QuantileTransformer` cuts off tails, and slightly more.
 TAIL = 1.01e-7
-# Where functions of numpy and scipy that a FunctionTransformer may hold are defined.
+# Domains of numpy and scipy functions in a FunctionTransformer.
 DOMAINS = {
     "log": (0.0, math.inf),
     "log2": (0.0, math.inf),
@@ -51,7 +49,7 @@ DOMAINS = {
 
 
 def is_fitted(obj: Any) -> bool:
-    """Whether an estimator was fitted."""
+    """Whether an estimator is fitted."""
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
@@ -63,7 +61,7 @@ def is_fitted(obj: Any) -> bool:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a fitted estimator. Raises `TargetError` for one that is not."""
+    """The facts of a fitted estimator. Raises `TargetError` if it is not fitted."""
     shape = _shape(obj, event_shape)
     if not is_map(obj):
         return Facts(shape, latent_shape=shape)
@@ -71,7 +69,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def describe_onto(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a map that is said to be onto the line."""
+    """The facts of a map declared onto the reals."""
     return replace(describe(obj, event_shape), codomain=REAL)
 
 
@@ -88,7 +86,7 @@ def _shape(obj: Any, given: Shape | None) -> Shape:
 
 
 def is_map(obj: Any) -> bool:
-    """Whether an estimator is a bijection: it keeps as many features as it is given, and so do all of its steps."""
+    """Whether an estimator is a bijection: it and all of its steps keep the number of features."""
     names = lineage(obj)
     if COMPOSITE in names:
         return all(is_map(step) or not of_library(step) for step in pipeline_steps(obj))
@@ -98,23 +96,23 @@ def is_map(obj: Any) -> bool:
 
 
 def pipeline_steps(obj: Any) -> list[Any]:
-    """The steps of a pipeline that do something."""
+    """The steps of a pipeline without passthroughs."""
     return [step for _, step in obj.steps if step not in (None, "passthrough")]
 
 
 def of_library(obj: Any) -> bool:
-    """Whether an object is of a class of the library itself."""
+    """Whether an object's class belongs to the library."""
     return type(obj).__module__.partition(".")[0] == "sklearn"
 
 
 def kept(obj: Any) -> int:
-    """How many features a linear map keeps."""
+    """The number of features that a linear map keeps."""
     found = getattr(obj, "components_", None)
     return int(obj.x_rotations_.shape[1] if found is None else found.shape[0])
 
 
 def vet(obj: Any) -> None:
-    """Raise `TargetError` for what only looks like a bijection or a density."""
+    """Raise `TargetError` for objects that only look like a bijection or density."""
     name = type(obj).__name__
     if COMPOSITE in lineage(obj):
         last = type(pipeline_steps(obj)[-1]).__name__
@@ -136,7 +134,7 @@ def vet(obj: Any) -> None:
 
 
 def traits_of(obj: Any) -> Traits:
-    """The domain, the codomain and the promises of a fitted map."""
+    """The domain, codomain and promises of a fitted map."""
     names = lineage(obj)
     if COMPOSITE in names:
         return compose(
@@ -164,9 +162,9 @@ def traits_of(obj: Any) -> Traits:
 
 
 def _quantiles(obj: Any) -> Traits:
-    """That of quantiles: "Features values of new/unseen data that fall below or above the fitted range will
-    be mapped to the bounds of the output distribution". Those of the normal distribution are cut off at a
-    probability of 1e-7, "to avoid mapping to infinity".
+    """The traits of a quantile transformer: "Features values of new/unseen data that fall below or above
+    the fitted range will be mapped to the bounds of the output distribution". Normal quantiles are cut off
+    at a probability of 1e-7, "to avoid mapping to infinity".
     """
     import numpy as np
 

@@ -1,1 +1,1 @@
-"""TensorFlow Probability on JAX: bijectors and distributions of its substrate."""
+"""TensorFlow Probability on JAX: bijectors and distributions."""

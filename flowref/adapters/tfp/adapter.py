@@ -43,8 +43,8 @@ DISCRETE = Dialect(sample=jax_distributions.sample)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a bijector or a distribution of the substrate, or None: bijectors of several arrays, and those
-    that are not one to one, are none that can be called so.
+    """The dialect of a bijector or distribution of the substrate; None for others, and for bijectors of
+    several arrays or that are not injective.
     """
     names = lineage(obj)
     if "substrates.jax" not in "".join(kind.__module__ for kind in type(obj).__mro__):
@@ -61,7 +61,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def offered(obj: Any) -> Dialect:
-    """How a distribution is called, with the distribution function and the quantiles that it offers."""
+    """The dialect of a distribution, with the distribution function and quantiles that it offers."""
     there = {
         name: getattr(UNIVARIATE, name)
         for name, method in (("cdf", "cdf"), ("icdf", "quantile"))

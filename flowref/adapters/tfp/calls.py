@@ -1,5 +1,5 @@
-"""How bijectors and distributions of TensorFlow Probability are called on JAX: in batches; what draws is given a
-key. Log-dets that are the same for all events are returned once, to be broadcast.
+"""Calls of TensorFlow Probability bijectors and distributions on JAX: on batches; samplers take a key.
+Constant log-dets are returned once and broadcast.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    # The last coordinate is one minus the others; without it the Jacobian is square.
+    # The last coordinate is one minus the sum of others; without it the Jacobian is square.
     y, ladj = forward(obj, x)
     return without_last(y), ladj - volume(obj, x.shape[-1])
 
@@ -41,14 +41,14 @@ def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
 
 
 def volume(obj: Any, size: int) -> float:
-    """What a log-det onto a simplex counts besides: that of `SoftmaxCentered` is of the volume of the simplex itself,
-    as its source says.
+    """The constant in a log-det onto a simplex: that of `SoftmaxCentered` refers to the simplex's own area,
+    by its source.
     """
     return 0.5 * math.log(size + 1) if "SoftmaxCentered" in lineage(obj) else 0.0
 
 
 def parts(obj: Any) -> Any:
-    # The last of them is applied first.
+    # The last one is applied first.
     return numbered(reversed(obj.bijectors)) if type(obj).__name__ in ("Chain", "_Chain") else []
 
 

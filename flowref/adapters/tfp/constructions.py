@@ -1,4 +1,4 @@
-"""A construction of the bijectors of TensorFlow Probability that keep the number of entries or fill a matrix, and
+"""Constructions of the TensorFlow Probability bijectors that preserve size or fill a matrix, and of
 distributions.
 """
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from flowref.adapters.common.jax_distributions import lower, vector
 
-# A builder, with the shape of its events.
+# A builder with its event shape.
 Builders = dict[str, tuple[Callable[..., Any], tuple[int, ...]]]
 
 
 def shift_and_log_scale(size: int, outputs: int) -> Any:
-    """A network with its weights, that gives a shift and the logarithm of a scale of each output."""
+    """A network with its weights, for a shift and log-scale of each output."""
     import jax
     import jax.numpy as jnp
 
@@ -97,7 +97,7 @@ PLAIN = (
 
 
 def onto_simplex() -> Builders:
-    """Name -> builder of a bijector of vectors to those of a simplex."""
+    """Name -> builder of a bijector of vectors onto a simplex."""
     from tensorflow_probability.substrates.jax import bijectors as tfb
 
     return {
@@ -107,7 +107,7 @@ def onto_simplex() -> Builders:
 
 
 def flows() -> Builders:
-    """Name -> builder of a distribution that a bijector takes latents to."""
+    """Name -> builder of a distribution whose latents a bijector transforms."""
     from tensorflow_probability.substrates.jax import bijectors as tfb
     from tensorflow_probability.substrates.jax import distributions as tfd
 
@@ -165,7 +165,7 @@ def vectors() -> Builders:
     }  # fmt: skip
 
 
-# Distributions of numbers by their names, and what they are given.
+# Univariate distributions by name, with parameters.
 UNIVARIATE: dict[str, tuple[float, ...]] = {
     "Normal": (0.3, 1.2),
     "Beta": (2.0, 3.0),
@@ -214,7 +214,7 @@ WITHOUT_FUNCTIONS: dict[str, tuple[float, ...]] = {
 
 
 def named(table: dict[str, tuple[float, ...]]) -> Builders:
-    """Distributions of a table."""
+    """The distributions of a table."""
     from tensorflow_probability.substrates.jax import distributions as tfd
 
     def made(name: str) -> Callable[..., Any]:
@@ -224,15 +224,15 @@ def named(table: dict[str, tuple[float, ...]]) -> Builders:
 
 
 def univariate() -> Builders:
-    """Name -> builder of a distribution of numbers, with its distribution function and its quantiles."""
+    """Name -> builder of a univariate distribution with distribution function and quantiles."""
     return named(UNIVARIATE)
 
 
 def without_quantiles() -> Builders:
-    """Name -> builder of a distribution of numbers whose quantiles are not implemented."""
+    """Name -> builder of a univariate distribution without quantiles."""
     return named(WITHOUT_QUANTILES)
 
 
 def without_functions() -> Builders:
-    """Name -> builder of a distribution of numbers with neither of them."""
+    """Name -> builder of a univariate distribution with neither."""
     return named(WITHOUT_FUNCTIONS)

@@ -1,5 +1,5 @@
-"""What the classes of TensorFlow Probability state: shapes, supports and promises. Bijectors state their domains in
-the words of their documentation only, from which the table of supports is taken.
+"""Facts of TensorFlow Probability classes: shapes, supports and promises. Domains of bijectors are
+documented in words only; the table of supports quotes them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from flowref.model import REAL, Facts, Shape, Support
 
 
 def kinds(obj: Any) -> set[str]:
-    """The class names of an object and of its bases; those that are no composite tensors begin with an underscore."""
+    """The class names of an object and its bases, without the leading underscore of internal ones."""
     return {name.lstrip("_") for name in lineage(obj)}
 
 
@@ -32,7 +32,7 @@ Ends = tuple[Support, Support | None]
 
 
 def number(obj: Any, name: str, default: float = 0.0) -> float:
-    """A parameter that is one number; nan where it is an array of several."""
+    """A scalar parameter; NaN for arrays of several."""
     import numpy as np
 
     value = getattr(obj, name)
@@ -41,8 +41,8 @@ def number(obj: Any, name: str, default: float = 0.0) -> float:
 
 
 def between(low: float, high: float) -> Support | None:
-    """An interval whose ends are parameters; None where they are not the same for all coordinates."""
-    low = 0.0 if abs(low) < TINY else low  # a distribution may say so of an end that it leaves out
+    """An interval with parameters as ends; None if they differ between coordinates."""
+    low = 0.0 if abs(low) < TINY else low  # an excluded end is shifted by a tiny number
     return interval(low, high) if low < high else None
 
 
@@ -93,7 +93,7 @@ def above(obj: Any) -> Ends:
     return REAL, between(number(obj, "low", 0.0), INF)
 
 
-# Classes, by name, and where their inputs and outputs lie, as their documentation says.
+# Class name -> documented supports of inputs and outputs.
 SUPPORTS: dict[str, Ends | Callable[[Any], Ends]] = {
     "Exp": (REAL, POSITIVE),
     "Log": (POSITIVE, REAL),
@@ -105,18 +105,19 @@ SUPPORTS: dict[str, Ends | Callable[[Any], Ends]] = {
     "SoftClip": clipped,
     "Softplus": above,
     "Square": (POSITIVE, POSITIVE),  # "X is a positive real number"
-    # It is defined on both sides of 0, of which one is an interval.
+    # Defined on both sides of 0, one of which is an interval.
     "Reciprocal": (POSITIVE, POSITIVE),
     "Power": power,
     "PowerTransform": power_transform,
-    # Distribution functions: "maps inputs from `[-inf, inf]` to `[0, 1]`", or from where a density is.
+    # Distribution functions: "maps inputs from `[-inf, inf]` to `[0, 1]`", or from the support of
+    # the density.
     **dict.fromkeys(("NormalCDF", "GumbelCDF", "MoyalCDF"), (REAL, UNIT)),
     **dict.fromkeys(("WeibullCDF", "RayleighCDF"), (POSITIVE, UNIT)),
     "KumaraswamyCDF": (UNIT, UNIT),
     "FrechetCDF": frechet,
     "GeneralizedExtremeValueCDF": extreme_value,
-    # Their documentation has the line here; the distributions are of positive numbers, to which their
-    # images and, of the shifted one, their monotony belong.
+    # Documented on the line; but the distributions are of positive numbers, and only there the
+    # images and, for the shifted one, monotonicity hold.
     **dict.fromkeys(("GompertzCDF", "ShiftedGompertzCDF"), (POSITIVE, UNIT)),
     "GeneralizedPareto": pareto,
     "Ascending": (REAL, ORDERED),
@@ -130,7 +131,7 @@ SUPPORTS: dict[str, Ends | Callable[[Any], Ends]] = {
     ),
     **dict.fromkeys(("FillTriangular", "FillScaleTriL", "CorrelationCholesky"), (REAL, None)),
 }  # fmt: skip
-# Parameters of which those sets depend, where they are given.
+# Parameters that determine these sets.
 ENDS = ("low", "high", "loc", "concentration", "power")
 PROMISES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("Identity", "Shift"), VOLUME | CONSTANT | ELEMENTWISE),
@@ -150,7 +151,7 @@ PROMISES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("Reciprocal", "Power", "KumaraswamyCDF"), frozenset({"elementwise"})),
 }  # fmt: skip
 ONTO_SIMPLEX = frozenset({"SoftmaxCentered", "IteratedSigmoidCentered"})
-# Distributions of integers, some of which draw floating numbers, and of single points.
+# Distributions of integers, some with floating draws, and of single points.
 ATOMS = frozenset(
     {
         "Bernoulli", "BetaBinomial", "Binomial", "Categorical", "DeterminantalPointProcess", "Deterministic",
@@ -159,7 +160,7 @@ ATOMS = frozenset(
         "ProbitBernoulli", "QuantizedDistribution", "Skellam", "StoppingRatioLogistic", "VectorDeterministic", "Zipf",
     }
 )  # fmt: skip
-# Distributions whose events lie where those of another do, and where that one stands.
+# Wrappers with the support of an inner distribution -> its attribute.
 WRAPPERS = {
     "Sample": "distribution",
     "Independent": "distribution",
@@ -170,7 +171,7 @@ WRAPPERS = {
 
 
 def single(obj: Any) -> bool:
-    """Whether a bijector maps one array to one array, and is one to one."""
+    """Whether a bijector is an injective map of one array to one array."""
     ranks = (obj.forward_min_event_ndims, obj.inverse_min_event_ndims)
     return all(not isinstance(rank, dict | list | tuple) for rank in ranks) and bool(
         getattr(obj, "_is_injective", True)
@@ -178,13 +179,13 @@ def single(obj: Any) -> bool:
 
 
 def onto_simplex(obj: Any) -> bool:
-    """Whether a bijector takes vectors to those of a simplex, which have one number more."""
+    """Whether a bijector maps vectors onto a simplex, with one coordinate more."""
     return bool(kinds(obj) & ONTO_SIMPLEX)
 
 
 def flow(obj: Any) -> bool:
-    """Whether a distribution is one that a bijector was given for, event by event, whose shape it keeps: those that
-    the library names are called by their densities alone.
+    """Whether a distribution is a base transformed event by event by a given bijector that preserves
+    shapes, rather than a named distribution of the library.
     """
     if type(obj).__name__.lstrip("_") != "TransformedDistribution" or not single(obj.bijector):
         return False
@@ -193,18 +194,18 @@ def flow(obj: Any) -> bool:
 
 
 def within(obj: Any) -> Any:
-    """The distribution that one is of the same kind as; itself, where it wraps none."""
+    """The innermost distribution of the same kind; itself, if it wraps none."""
     name = next((WRAPPERS[name] for name in WRAPPERS if name in kinds(obj)), None)
     return obj if name is None else within(getattr(obj, name))
 
 
 def discrete(obj: Any) -> bool:
-    """Whether a distribution has atoms, as the name of its class says."""
+    """Whether a distribution has atoms, by its class name."""
     return bool(kinds(within(obj)) & ATOMS)
 
 
 def traits(obj: Any) -> Traits:
-    """What is known of a bijector."""
+    """The traits of a bijector."""
     names = kinds(obj)
     if "Invert" in names:
         return traits(obj.bijector).inverted()
@@ -221,7 +222,7 @@ def traits(obj: Any) -> Traits:
 
 
 def _image(stages: list[Any]) -> Support | None:
-    """The image of a chain whose last maps shift and scale what lies in an interval."""
+    """The image of a chain whose last maps shift and scale an interval; None for others."""
     import numpy as np
 
     if not stages:
@@ -238,7 +239,7 @@ def _image(stages: list[Any]) -> Support | None:
 
 
 def steady(obj: Any) -> bool:
-    """Whether a bijector maps between the same sets whatever its parameters are."""
+    """Whether the domain and range of a bijector are independent of its parameters."""
     names = kinds(obj)
     if "Invert" in names:
         return steady(obj.bijector)
@@ -261,7 +262,7 @@ def described_bijector(obj: Any, event_shape: Shape | None) -> Facts:
         if found is None:
             raise unknown_shape(obj)
         event_shape, guessed = found
-    if onto_simplex(obj):  # what it is onto without the last coordinate has no name
+    if onto_simplex(obj):  # the range without the last coordinate has no name
         return Facts(event_shape, latent_shape=event_shape, guessed=guessed)
     latent = tuple(int(size) for size in obj.forward_event_shape(event_shape))
     more = {} if steady(obj) else {"fixed": True}
@@ -277,7 +278,7 @@ def described_distribution(obj: Any) -> Facts:
         whole = traits(obj.bijector)
         more: dict[str, Any] = {"samples-from-base": True}
         base = support(obj.distribution)
-        if base != whole.domain:  # it is the base's events that are mapped
+        if base != whole.domain:  # the bijector maps the base's events
             whole = replace(whole, domain=base or REAL, codomain=None)
         if not steady(obj.bijector):
             more |= {"fixed": True}
@@ -288,7 +289,7 @@ def described_distribution(obj: Any) -> Facts:
 
 
 def event_space(obj: Any) -> Any:
-    """The bijector from the line to the events of a distribution, None where it states none."""
+    """The bijector from the line to a distribution's support; None if not stated."""
     try:
         return within(obj).experimental_default_event_space_bijector()
     except NotImplementedError:
@@ -296,7 +297,7 @@ def event_space(obj: Any) -> Any:
 
 
 def support(obj: Any) -> Support | None:
-    """Where the events of a distribution lie."""
+    """The support of a distribution; None if unknown."""
     found = event_space(obj)
     if found is None:
         return None

@@ -27,7 +27,7 @@ def chain(parts: Sequence[Any]) -> Any:
 
 
 def simplex_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    # The last coordinate is one minus the others; without it the Jacobian is square.
+    # The last coordinate is one minus the sum of others; without it the Jacobian is square.
     y = obj(x)
     return without_last(y), obj.log_abs_det_jacobian(x, y)
 
@@ -43,8 +43,8 @@ def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
 def cholesky_forward(obj: Any, x: Any, context: Any = None) -> Any:
     import torch
 
-    # The strictly lower triangle determines the factor: its rows have unit length and its diagonal
-    # is positive.
+    # The strictly lower triangle determines the factor: rows have unit length and the diagonal is
+    # positive.
     y = obj(x)
     row, column = torch.tril_indices(y.shape[-1], y.shape[-1], -1)
     return y[..., row, column], obj.log_abs_det_jacobian(x, y)
@@ -88,7 +88,7 @@ OFFERED: dict[str, Any] = {
 DENSITY = replace(torch_dialects.DENSITY, **OFFERED)
 UNIVARIATE = replace(DENSITY, cdf=cdf, icdf=icdf)
 FLOW = replace(torch_dialects.FLOW, **OFFERED)
-# Transforms whose codomain has fewer dimensions than its coordinates.
+# Transforms whose range has fewer dimensions than coordinates.
 SPECIAL = {"StickBreakingTransform": SIMPLEX, "CorrCholeskyTransform": CHOLESKY}
 
 
@@ -113,8 +113,8 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def undeclared(obj: Any) -> bool:
-    """Whether a transform of somebody else's says nothing of being bijective, which counts as no, and
-    defines the map, its inverse and its log-det: all that a density of it asks for.
+    """Whether a user's transform does not declare ``bijective``, which counts as False, but defines the
+    map, its inverse and log-det, as densities need.
     """
     from torch.distributions import Transform
 
@@ -122,16 +122,16 @@ def undeclared(obj: Any) -> bool:
     for base in type(obj).__mro__:
         if not base.__module__.startswith("torch."):
             own |= vars(base).keys()
-    told = "bijective" in own or "bijective" in vars(obj)
+    declared = "bijective" in own or "bijective" in vars(obj)
     return (
-        not told
+        not declared
         and own >= {"_call", "_inverse", "log_abs_det_jacobian"}
         and isinstance(obj, Transform)
     )
 
 
 def draws(obj: Any) -> bool:
-    """Whether a distribution can be sampled: the base class leaves that to others."""
+    """Whether a distribution can be sampled; the base class raises."""
     from torch.distributions import Distribution
 
     kind = type(obj)
@@ -148,13 +148,14 @@ def _of_distribution(obj: Any) -> Dialect:
 
 
 def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
-    """The dialect of a distribution of numbers with the functions that it tells under other names."""
+    """The dialect of a univariate distribution with distribution functions of other names."""
     import torch
 
     half = torch.full((1,), 0.5, dtype=torch.float64)
     names = []
     for name in distribution_functions.functions_of(obj):
-        with contextlib.suppress(Exception):  # a half is outside, or it is asked otherwise
+        # 0.5 is outside the support, or other arguments are needed
+        with contextlib.suppress(Exception):
             if name != "cdf" and distribution_functions.function(obj, half, name).numel() == 1:
                 names.append(name)
     if names and dialect.cdf is None:
@@ -166,13 +167,13 @@ def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
 
 @functools.cache
 def by_names(names: tuple[str, ...]) -> Any:
-    """The distribution function by each of several methods; one object for the same names, so that
-    dialects compare equal.
+    """The distribution function by several methods; the same object for the same names, so that dialects
+    compare equal.
     """
     return partial(distribution_functions.cdf_columns, names=names)
 
 
-# Univariate distributions of torch that tell their distribution function by further methods.
+# Univariate distributions of torch with further methods for the distribution function.
 TOLD_OTHERWISE = {"distributions.GeneralizedPareto": ("log_cdf", "log_survival_function")}
 
 
@@ -182,16 +183,14 @@ def _univariate_dialect(name: str) -> Dialect:
 
 
 def offered(obj: Any, name: str) -> Any:
-    """The distribution function or the quantiles of a distribution of numbers, or None."""
+    """The distribution function or quantiles of a univariate distribution, or None."""
     import torch
 
     try:
         getattr(obj, name)(torch.tensor(0.5, dtype=torch.float64))
-    except (
-        NotImplementedError
-    ):  # what the base class raises for a function that a distribution does not offer
+    except NotImplementedError:  # the base class raises for missing functions
         return None
-    except ValueError:  # a half is outside its support
+    except ValueError:  # 0.5 is outside the support
         pass
     return cdf if name == "cdf" else icdf
 
@@ -212,7 +211,7 @@ def _density_dialect(name: str) -> Dialect:
     return FLOW if name.startswith("TransformedDistribution") else DENSITY
 
 
-# Constructions with defects that are confirmed.
+# Constructions with confirmed bugs.
 FAULTY = ("AffineTransform[0-d tensor,event_dim=1]", "StackTransform[dim=-1]")
 
 

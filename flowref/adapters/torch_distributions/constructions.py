@@ -1,5 +1,5 @@
 """Constructions of the bijective transforms of torch.distributions, of densities, and of the batch
-normalizers of torch.nn in every rank and with every option of their constructors.
+normalizers of torch.nn in every rank and with every constructor option.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def transforms() -> Constructions:
 
 
 def univariate() -> Constructions:
-    """Name -> builder, for distributions of numbers that have quantiles."""
+    """Name -> builder, for univariate distributions with quantiles."""
     import torch.distributions as td
 
     def distribution(name: str, *values: float) -> Callable[..., Any]:
@@ -142,7 +142,7 @@ def densities() -> Constructions:
 
 
 def batch_norms() -> Constructions:
-    """Batch normalizers: every rank as it is, sequences for the first, and the options on images."""
+    """Batch normalizers: every rank by default, sequences for the first, and options on images."""
     builders: Constructions = {}
     for rank, shape in EVENTS.items():
         for suffix, options in OPTIONS.items():

@@ -1,4 +1,4 @@
-"""The facts that the transforms and distributions of torch, and its batch normalizers, tell."""
+"""Facts of torch's transforms, distributions and batch normalizers."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PROMISES: dict[str, frozenset[str]] = {
     "PowerTransform": frozenset({"elementwise"}),
     "ReshapeTransform": VOLUME | CONSTANT,
 }
-# Onto the interior of a simplex or a ball, which no support describes.
+# Onto the interior of a simplex or ball, which no `Support` describes.
 VECTORS = "IndependentConstraint(Real(), 1)"
 ONTO_INTERIORS = frozenset({"StickBreakingTransform", "CorrCholeskyTransform"})
 
 
 def traits(transform: Any) -> Traits:
-    """What is known of a transform of this library, or of the user's."""
+    """The traits of a transform of torch or of the user's."""
     whole = traits_by_parts(transform, traits)
     if whole is not None:
         return whole
@@ -54,7 +54,7 @@ def traits(transform: Any) -> Traits:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a transform or distribution, its event shape inferred where it tells one."""
+    """The facts of a transform or distribution, with its event shape if it states one."""
     if spellings.of_torch(obj):
         facts = shapes.facts(obj, event_shape)
         if not facts.event_shape:
@@ -71,13 +71,12 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
             raise unknown_shape(obj)
         return facts_of(Traits(promises=frozenset({"batch-dims"})), event_shape, event_shape)
     facts = transform_facts(obj, event_shape, traits(obj))
-    # The inverse of a sigmoid, which maps data to latents, is the logit of numbers between zero and
-    # one.
+    # The inverse of a sigmoid, which maps data to latents, is the logit of unit-interval data.
     return replace(facts, preprocessing=Preprocessing()) if "SigmoidTransform" in names else facts
 
 
 def onto_simplex(transform: Any) -> bool:
-    """Whether a transform takes vectors to those of a simplex, which have one number more."""
+    """Whether a transform maps vectors onto a simplex, with one coordinate more."""
     import torch
 
     if (str(transform.domain), str(transform.codomain)) != (VECTORS, "Simplex()"):
@@ -93,5 +92,5 @@ def _with_rate(obj: Any, facts: Facts) -> Facts:
 
 
 def is_flow(obj: Any) -> bool:
-    """Whether a distribution is transforms over a base, and which side is which matters to no one."""
+    """Whether a distribution is transforms over a base, with interchangeable sides."""
     return "TransformedDistribution" in lineage(obj) and on_the_line(obj, traits)

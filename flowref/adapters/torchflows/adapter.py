@@ -1,4 +1,4 @@
-"""torchflows: bijections that map data to latents over any batch shape, and flows over them."""
+"""torchflows: bijections from data to latents over any batch shape, and flows over them."""
 
 from __future__ import annotations
 
@@ -15,73 +15,63 @@ from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Call a bijection."""
     return obj.forward(x, context=context)
 
 
 def inverse(obj: Any, z: Any, context: Any = None) -> Any:
-    """Call a bijection's inverse."""
     return obj.inverse(z, context=context)
 
 
 def parts(obj: Any) -> Any:
-    """List the layers of a composition."""
     return numbered(obj.layers)
 
 
 def chain(parts: Sequence[Any]) -> Any:
-    """Compose bijections, first first."""
+    """Compose bijections, first element first."""
     from torchflows.bijections.base import BijectiveComposition
 
     return BijectiveComposition(list(parts))
 
 
 def invert(obj: Any) -> Any:
-    """Swap the two calls of a copy."""
+    """A copy with its two calls exchanged."""
     from copy import deepcopy
 
     from torchflows.bijections.base import invert
 
-    return invert(deepcopy(obj))  # it swaps the two calls of its argument in place
+    return invert(deepcopy(obj))  # it exchanges the calls of its argument in place
 
 
 def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Map data to latents."""
     return obj.bijection.forward(x, context=context)
 
 
 def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map latents to data."""
     return obj.bijection.inverse(z, context=context)
 
 
 def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    """The log-density of data."""
     return obj.log_prob(x, context=context)
 
 
 def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data."""
     return obj.sample((n,), context=context)
 
 
 def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data with their log-densities."""
     return obj.sample(n, context=context, return_log_prob=True)
 
 
 def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density of latents."""
     return obj.base_log_prob(z)
 
 
 def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw the noise that samples are made of."""
     return obj.base_sample((n,))
 
 
 def flow_parts(obj: Any) -> Any:
-    """List the layers that a flow applies to data."""
+    """The layers that a flow applies to data, in order."""
     layers = getattr(obj.bijection, "layers", [obj.bijection])
     return numbered(layers)
 
@@ -93,7 +83,7 @@ def continuous_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 BIJECTION = Dialect(forward=forward, inverse=inverse, chain=chain, invert=invert)
 COMPOSITE = replace(BIJECTION, parts=parts)
-# Planar, radial and Sylvester bijections offer one of the two calls: the second, unless built with
+# Planar, radial and Sylvester bijections have one direction: the inverse, unless built with
 # inverse=True.
 ONLY_INVERSE = Dialect(forward=inverse)
 ONLY_FORWARD = Dialect(forward=forward)
@@ -115,7 +105,7 @@ COMPOSITES = ("arch.", "multiscale.Normalized")
 
 
 def components() -> Mapping[str, Component]:
-    """Every bijection of the library, and flows over some architectures."""
+    """All bijections of the library, and flows over some architectures."""
     promised = constructions.promised
     return {
         **components_of(constructions.bijections(), _bijection_dialect, describe, promised),
@@ -144,7 +134,7 @@ def recognizes(obj: Any) -> Dialect | None:
     from torchflows.bijections.base import Bijection, BijectiveComposition
     from torchflows.flows import Flow
 
-    if "ContinuousFlow" in lineage(obj):  # which older versions lack
+    if "ContinuousFlow" in lineage(obj):  # missing in older versions
         return CONTINUOUS_FLOW
     if isinstance(obj, Flow):
         return FLOW if _one_way(obj.bijection) is None else None

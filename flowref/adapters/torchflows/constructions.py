@@ -1,5 +1,5 @@
-"""A construction of every finite bijection of torchflows, of its continuous ones, and of flows over
-some architectures.
+"""Constructions of all finite bijections of torchflows, of its continuous ones, and of flows over some
+architectures.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ LAYERS = (
     "DenseSigmoidalForwardMaskedAutoregressive", "DeepDenseSigmoidalForwardMaskedAutoregressive",
     "UMNNMaskedAutoregressive", "ActNorm",
 )  # fmt: skip
-# Of which a round trip takes tens of thousands of operations for each feature: one bisection after
-# the other.
+# A round trip takes tens of thousands of operations per feature: nested bisections.
 SLOW = (
     "DenseSigmoidalForwardMaskedAutoregressive",
     "DeepDenseSigmoidalForwardMaskedAutoregressive",
@@ -45,7 +44,7 @@ def bijections() -> Constructions:
 
 
 def flows() -> dict[str, Callable[..., Any]]:
-    """Name -> builder, for flows over a standard Gaussian."""
+    """Name -> builder, for flows on a standard Gaussian."""
 
     def flow(name: str, width: int, **fixed: Any) -> Callable[..., Any]:
         def build(features: int = width, layers: int = 2) -> Any:
@@ -101,9 +100,9 @@ def _residual() -> Constructions:
 
 
 def _continuous() -> Constructions:
-    """Continuous bijections with estimated traces, by the solver that they come with, one step of the
-    classical Runge-Kutta method. Noise that is drawn for each evaluation leaves steps that adapt
-    without an end; the one by Euler's method is the same code in 150 of its steps.
+    """Continuous bijections with estimated traces, with their default solver, one step of the classical
+    Runge-Kutta method. With noise drawn at each evaluation, adaptive solvers do not terminate; the one with
+    Euler's method is the same code in 150 steps.
     """
     from torchflows.bijections.continuous import ffjord, rnode
 
@@ -148,12 +147,12 @@ def _architectures() -> Constructions:
 
 
 def promised(name: str) -> dict[str, bool]:
-    r"""What a construction promises by its name: the mask of an image, that a stack transforms
-    every entry, or that it is not for many features.
+    r"""Promises implied by a construction's name: the mask of an image, that a stack transforms every
+    entry, or that it is not for many features.
 
-    Householder's Sylvester bijection runs with $m = D$ only, and the graph of its $D$ reflections
-    of a $D \times D$ matrix takes more than a gigabyte where $D$ is several hundred. The permuted
-    one takes its log-det at that size by the same code.
+    Householder's Sylvester bijection requires $m = D$, and the graph of its $D$ reflections of a $D \times
+    D$ matrix takes more than a gigabyte for several hundred features. The permuted one computes its log-det
+    at that size by the same code.
     """
     masks = {
         "multiscale.CheckerboardCoupling": "checkerboard-mask",

@@ -1,4 +1,4 @@
-"""The facts that the classes of torchflows tell: shapes, supports and promises."""
+"""Facts of torchflows classes: shapes, supports and promises."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from flowref.model import REAL, Facts, Shape, Support
 # Its sigmoidal transformers are meant for |x| < 10, where their inverse bisects until steps are
 # below 1e-5 |x|.
 SIGMOIDAL = Support.parse((-10.0, 10.0))
-# What a first layer makes of these stays within the range of the next.
+# The first layer maps this interval into the range of the next.
 SIGMOIDAL_STACK = Support.parse((-9.0, 9.0))
 SIGMOIDAL_TOLERANCE = 2e-4
 # Integrated transformers bisect [-bound, bound] down to eps.
 INTEGRAL_TOLERANCE = 1e-5
-# The fixed-point iteration makes 25 steps, whatever is left by then.
+# The fixed-point iteration makes 25 steps, whatever the remaining error.
 FIXED_POINT = 1e-2
-# An equation is integrated by one step of the classical Runge-Kutta method between the times 0 and 1
-# unless times are given: good for the slow fields that training begins with, and for points where
-# data are; a field that is moved by noise is faster than one step can follow.
+# ODEs are integrated by one step of the classical Runge-Kutta method from time 0 to 1 unless times
+# are given: accurate for the slow fields at the start of training, and near data; perturbed fields
+# are too fast for one step.
 SOLVER = 1e-2
-# Solvers that choose their steps for a whole batch.
+# Solvers that choose steps for a whole batch.
 ADAPTIVE = frozenset({"adaptive_heun", "bosh3", "dopri5", "dopri8", "fehlberg2"})
 INTEGRATED = Support.parse((-10.0, 10.0))
-# The part of a transformer's range that inputs of a composition are drawn from.
+# The fraction of a transformer's range from which inputs of a composition are drawn.
 COMPOSED = 0.2
 
 PROMISES: dict[str, frozenset[str]] = {
@@ -48,7 +48,7 @@ PROMISES: dict[str, frozenset[str]] = {
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a bijection or a flow, which tells its own event shape."""
+    """The facts of a bijection or flow, with the event shape that it states."""
     bijection = getattr(obj, "bijection", obj)
     own = getattr(bijection, "event_shape", None)
     if event_shape is None and own is None:
@@ -69,13 +69,13 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _settings(bijection: Any, whole: Traits) -> dict[str, Any]:
-    """What a numerical inverse and a bounded domain ask of those who judge."""
+    """Promises for a numerical inverse and a bounded domain."""
     names = lineage(bijection)
     settings: dict[str, Any] = {}
     if whole.tolerance and "InverseMaskedAutoregressiveBijection" in names:
         settings["iterative-forward"] = True
     if whole.domain != REAL and "BijectiveComposition" in names:
-        # Moved affine layers carry their outputs out of the range of the next transformer.
+        # Perturbed affine layers leave the range of the next transformer.
         settings["perturb"] = 0.0
     return settings
 
@@ -87,9 +87,7 @@ def _density_promises(obj: Any) -> dict[str, Any]:
 
 
 def traits(obj: Any) -> Traits:
-    """What the class of a bijection tells of its map: where it is meant to be used, its knots, how
-    far off its numerical inverse may be, and what it promises.
-    """
+    """The traits of a bijection, by its class: its intended domain, knots, inverse tolerance, and promises."""
     names = lineage(obj)
     if "BijectiveComposition" in names:
         return _composition([traits(layer) for layer in obj.layers])
@@ -122,8 +120,8 @@ def traits(obj: Any) -> Traits:
 
 
 def _composition(maps: Sequence[Traits]) -> Traits:
-    """The composition, whose affine layers stretch the inputs of the others, so that less than the
-    range of these is safe; errors compound.
+    """The traits of a composition, whose affine layers stretch inputs of the others, so that a smaller
+    interval is safe; errors accumulate.
     """
     whole = compose(maps)
     ranges = [one.domain for one in maps if one.domain != REAL]

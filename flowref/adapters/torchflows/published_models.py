@@ -1,4 +1,4 @@
-"""Models of published size, of torchflows."""
+"""torchflows models of published size."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def models() -> dict[str, Model]:
 
 
 def continuous_models() -> dict[str, Model]:
-    """Name -> density that is integrated."""
+    """Name -> density of a continuous flow."""
     return {"ffjord-2d": Model(_continuous, (2,), sizes.FFJORD)}
 
 
@@ -55,7 +55,7 @@ def _real_nvp() -> Any:
 
 
 def _images() -> Any:
-    """Two levels; the conditioners are residual networks in the size that the library gives them."""
+    """Two levels; conditioners are residual networks of the library's default size."""
     from torchflows.bijections.finite.multiscale.architectures import MultiscaleRealNVP
     from torchflows.flows import Flow
 

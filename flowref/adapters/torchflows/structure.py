@@ -1,4 +1,4 @@
-"""The structure that the classes of torchflows have: couplings, squeezes and levels."""
+"""Structure of torchflows classes: couplings, squeezes and levels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.structure import own_class, repeated_mask
 from flowref.model import Coupling, MultiScale, Shape, Squeezing
 
-# Transformers of one kind by the name of their class; all other scalar ones are elementwise.
+# Class name -> kind of transformer; all other scalar ones are elementwise.
 KINDS = {"Affine": "affine", "InverseAffine": "affine", "Shift": "additive"}
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a bijection is, or None."""
+    """The coupling of a bijection, or None."""
     if not own_class(obj, "torchflows") or "CouplingBijection" not in lineage(obj):
         return None
     scalar = "ScalarTransformer" in lineage(obj.transformer)
@@ -24,12 +24,12 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def squeezing(obj: Any) -> Squeezing | None:
-    """How a bijection makes positions channels, or None."""
+    """The squeeze of a bijection, or None."""
     return Squeezing() if own_class(obj, "torchflows") == "Squeeze" else None
 
 
 def multi_scale(obj: Any) -> MultiScale | None:
-    """How latents leave a bijection in levels, or a flow over one; None for all else."""
+    """The levels of a bijection, or of a flow over one; None for others."""
     if not own_class(obj, "torchflows"):
         return None
     if "bijection" in vars(obj).get("_modules", {}):
@@ -38,7 +38,7 @@ def multi_scale(obj: Any) -> MultiScale | None:
 
 
 def _levels(obj: Any, prefix: str) -> MultiScale | None:
-    """Latents keep the shape of an image: what leaves stays in the first channels of the image
+    """Latents keep the shape of an image: factored-out entries stay in the first channels of the image
     squeezed once more.
     """
     import torch

@@ -1,11 +1,9 @@
-"""User code with no adapter written: objects that follow a protocol rather than belong to a
-library.
+"""User code without an adapter: objects that follow a protocol rather than belong to a library.
 
-A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or
-``forward(x) -> z``, ``inverse(z) -> x`` with ``log_abs_det_jacobian(x, z)``; ``inverse`` may be
-missing. A density is ``log_prob(x)`` with ``sample(n)`` or
-``sample((n,))``. A batch normalizer is a module with ``forward(x) -> y``, or one of the former that
-normalizes. An object may be all of them.
+A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or ``forward(x) -> z``,
+``inverse(z) -> x`` with ``log_abs_det_jacobian(x, z)``; ``inverse`` may be missing. A density is
+``log_prob(x)`` with ``sample(n)`` or ``sample((n,))``. A batch normalizer is a module with ``forward(x) ->
+y``, or a bijection that normalizes. An object may be several of these.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect
 from flowref.model.call import PROCESS
 
-# Abilities that an object has by a method of the same name.
+# Abilities offered by a method of the same name.
 OPTIONAL: dict[str, Any] = {
     "rsample": calls.rsample,
     "cdf": calls.cdf,
@@ -41,22 +39,24 @@ OPTIONAL: dict[str, Any] = {
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an object that follows a protocol, as far as its attributes tell; `settle`
-    completes it by a call.
+    """The calling convention of an object that follows a protocol, from its attributes; calls complete it.
+    None if it follows none.
     """
     return dialect_of(obj, {})
 
 
 def part_of(obj: Any, column: bool, classes: int = 0) -> Dialect | None:
-    """The dialect of a part of a composite; ``column``: whether running log-dets are columns; ``classes``:
-    of how many contexts stand for labels, if the whole takes these.
+    """The calling convention of a part of a composite; ``column``: running log-dets are ``(n, 1)``;
+    ``classes``: number of class labels, if contexts stand for labels.
     """
     dialect = dialect_of(obj, {}, column)
     return with_labels(dialect, classes) if dialect is not None and classes else dialect
 
 
 def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None:
-    """The dialect of an object, given what the user chooses where conventions are ambiguous."""
+    """The calling convention of an object, given the user's choices for ambiguous conventions; None if
+    there is none.
+    """
     if (kernel := contributions.kernel(obj, chosen)) is not None:
         return kernel
     forward = forward_way(obj, chosen)
@@ -114,20 +114,20 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
 
 
 def _method_name(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) -> str:
-    """The method that a user names, or the first of the usual ones that the object has."""
+    """The method named by the user, else the first of the usual names that the object has."""
     if name := chosen.get(what, ""):
         demand(obj, what, name)
     return name or next((one for one in usual if callable(getattr(obj, one, None))), "")
 
 
 def unsettled(way: Way, column: bool) -> Any:
-    """The function of a dialect for a call that nobody has made yet: a pair, or a value alone."""
+    """The dialect function of a call that was not tried yet: it returns a pair, or a value alone."""
     return way.speak(return_forms.first_of, return_forms.second_of, column=column)
 
 
 def offers(obj: Any, name: str) -> bool:
-    """Whether an object has a method of that name which can be called as it is here: cdf and icdf
-    come together, a loss takes the data and the weight of its penalty.
+    """Whether an object has a method ``name`` with the required arguments: cdf and icdf only together, a
+    loss with data and the weight of its penalty.
     """
     method = getattr(obj, name, None)
     if name in ("cdf", "icdf"):

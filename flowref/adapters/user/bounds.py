@@ -1,5 +1,5 @@
-"""Whether a random lower bound is one sample of a log-weight, or has terms in closed form or averages,
-read off the code of its class.
+"""Whether a random lower bound is a one-sample log-weight, or has closed-form terms or averages; read from
+the source of its class.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from typing import Any
 
 from flowref.adapters.common.signatures import code_of
 
-# Names of divergences, and calls that average: e to such a bound is no unbiased estimate of a density.
+# Names of divergences, and averaging calls: exp of such a bound is a biased estimate of the
+# density.
 DIVERGENCES = ("kld", "divergence", "entropy")
 CLOSED = ("kl_divergence", "kl", "kl_div", "entropy")
 AVERAGES = ("mean", "nanmean", "average")
 
 
 def expected(obj: Any) -> bool:
-    """Whether the code of an object names a divergence or an entropy, or takes a mean; also where there
-    is no code to read. A bound that is one sample has neither, and may be held to more.
+    """Whether the source of an object computes a divergence, an entropy or a mean; True if there is no
+    source. A one-sample bound has none of them, and its exponential is unbiased.
     """
     parts = list(obj.modules()) if hasattr(obj, "modules") else [obj]
     kinds = {base for part in parts for base in type(part).__mro__}
@@ -28,7 +29,7 @@ def _tells(kind: type) -> bool:
     if kind is object or kind.__module__.partition(".")[0] in ("torch", "abc", "typing"):
         return False
     tree = code_of(kind)
-    if tree is None:  # compiled, or typed into a prompt
+    if tree is None:  # compiled, or entered interactively
         return True
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -52,7 +53,6 @@ def _assigns_divergence(target: ast.expr) -> bool:
 
 
 def _sampled(node: ast.AST) -> bool:
-    """Whether a divergence is the difference of two log-densities at what was drawn."""
     return any(isinstance(one, ast.Attribute) and one.attr == "log_prob" for one in ast.walk(node))
 
 

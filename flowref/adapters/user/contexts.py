@@ -1,4 +1,4 @@
-"""Which argument besides points a call cannot do without, or takes and may be a context."""
+"""Which argument besides points is required by a call, or is optional and may be a context."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ from flowref.adapters.user.extras import (
 from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.model import Ambiguous, Dialect, Shape, TargetError
 
-# So many points and contexts tell whether calls are finite under all of them.
+# Points and contexts for checking that calls are finite at all of them.
 MANY = 256
 
 
 def wanted(inquiry: Inquiry) -> str:
-    """The argument besides points that the map, or the log-density, cannot do without; empty where
-    there is none.
-    """
+    """The required argument besides points of the map, or of the log-density; empty if there is none."""
     obj, dialect, way = inquiry.obj, inquiry.dialect, inquiry.way
     if getattr(dialect.log_prob, "func", None) is calls.log_prob_of_entries:
         return ""
@@ -57,15 +55,15 @@ def wanted(inquiry: Inquiry) -> str:
         return way.context
     parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
     if len(parts) == 3 and normalized_name(parts[2]) in OPTIONAL:
-        return parts[2]  # of a triple with a running log-det
+        return parts[2]  # in a triple with a running log-det
     if len(names) != 2 or sign_of(names[1]):
         return ""
     return names[0 if calls.takes_context_first(dialect.log_prob) else 1]
 
 
 def optional(inquiry: Inquiry) -> str:
-    """The argument besides points that is None by default, of the map or else of the log-density; empty
-    where there is none.
+    """The argument besides points that is None by default, of the map or else of the log-density; empty if
+    there is none.
     """
     obj, way = inquiry.obj, inquiry.way
     if inquiry.dialect.forward is not None and (
@@ -84,8 +82,8 @@ def optional(inquiry: Inquiry) -> str:
 
 
 def unheard(inquiry: Inquiry) -> tuple[str, str]:
-    """What to say of a context that is None by default, and so is given in cases alone, after the option that gives it:
-    where one shape alone fits it, or labels do; both empty where nothing tells that it is a context.
+    """The option for an optional context and a hint to set it, if a single shape, or labels, fit; both
+    empty if calls do not show a context.
     """
     name = optional(inquiry) if inquiry.facts.context_shape is None else ""
     if not name:
@@ -101,7 +99,7 @@ def unheard(inquiry: Inquiry) -> tuple[str, str]:
         option = ",".join(map(str, shape))
     except Ambiguous:
         return "", "" if known else f"{without}: where it is a context, say ?context= and its size"
-    except Exception:  # it takes no numbers, or any, and then does nothing with them
+    except Exception:  # it accepts no numbers, or ignores them
         try:
             given(inquiry.again(), name, (LABELLED,))
         except TargetError:
@@ -114,19 +112,17 @@ def unheard(inquiry: Inquiry) -> tuple[str, str]:
 
 
 def _ignored(inquiry: Inquiry) -> bool:
-    """Whether a call gives the same whatever it is given besides points: what takes all shapes is
-    not asked about each.
-    """
+    """Whether the argument has no effect; then shapes need not be tried one by one."""
     try:
         outs = list(_outs(inquiry, ANY))
         return all(same_outputs(outs[0], other) for other in outs[1:])
-    except Exception:  # it refuses some, or returns other things than arrays
+    except Exception:  # it raises for some, or does not return arrays
         return False
 
 
 def _answers(inquiry: Inquiry, shape: Shape) -> bool:
-    """Whether calls draw nothing without a context, and of points with theirs return what is finite whatever numbers
-    these hold, what is the same among fewer points, and nothing that might be an image of contexts.
+    """Whether calls are deterministic without a context and finite with any, independent of the other
+    points, and not functions of the context alone.
     """
     sizes = None, None, shape
     bare, again, out = _outs(inquiry, sizes, rows=MANY)
@@ -140,7 +136,9 @@ def _answers(inquiry: Inquiry, shape: Shape) -> bool:
 def _outs(
     inquiry: Inquiry, sizes: Sequence[Shape | None], rows: int = ROWS, kept: int | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """What the map, or else the log-density, returns of points under contexts of several shapes, None among them."""
+    """Returns of the map, or else of the log-density, at points under contexts of several shapes, None
+    among them.
+    """
     obj, way = inquiry.obj, inquiry.way
     ask: Any = inquiry.dialect.log_prob if way is None else way.ask
     x, *contexts = inquiry.points(*(size for size in sizes if size is not None), rows=rows)
@@ -150,9 +148,9 @@ def _outs(
 
 
 def convention_with_context_order(inquiry: Inquiry, name: str) -> Dialect:
-    """How its log-density is asked: with its context first, where what it draws under contexts is what it takes second,
-    and not what it takes first; where that tells nothing, where a sampler, or a network, takes what is called so without
-    a point.
+    """The dialect with the order of points and context in log_prob: context first, if its samples under
+    contexts fit its second argument but not its first; if that is undecided, by the arguments of its
+    sampler or network.
     """
     obj, dialect = inquiry.obj, inquiry.dialect
     method = calls.density_method(dialect.log_prob)
@@ -163,7 +161,7 @@ def convention_with_context_order(inquiry: Inquiry, name: str) -> Dialect:
     fitting = []
     unknown = not inquiry.facts.event_shape and method == "log_prob"
     for one in (dialect, other) if unknown else ():
-        with contextlib.suppress(Exception):  # it takes no such pair, or several
+        with contextlib.suppress(Exception):  # it accepts no such pair, or several
             asked = given(replace(inquiry.again(), dialect=one), name, (NUMBERS, INDICES))
             if drawn_alike(replace(inquiry.again(), facts=asked.facts)):
                 fitting.append(one)

@@ -1,4 +1,4 @@
-"""Transforms that say what they contribute to a likelihood: ``bijective``, ``stochastic_forward`` and
+"""Stochastic and surjective transforms that declare ``bijective``, ``stochastic_forward`` and
 ``stochastic_inverse``, as in SurVAE flows (Nielsen et al., arXiv:2007.02731).
 """
 
@@ -18,29 +18,27 @@ from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.model import Ambiguous, Dialect, Kernel, SpecError, TargetError
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")
-# What ?draws= says: whether forward draws, and inverse.
+# Value of ?draws= -> whether forward and inverse are random.
 DRAWS = {
     "both": (True, True),
     "forward": (True, False),
     "inverse": (False, True),
     "neither": (False, False),
 }
-# What may be off, beside the numbers, where that of a batch is the sum of those of its points.
+# Relative tolerance for a batch's contribution being the sum over its points.
 ROOM = 1e-6
 NO_CHOICE: Mapping[str, str] = {}
-# Keys of what contributes, in a mapping.
+# Keys of the contribution in a returned mapping.
 CONTRIBUTIONS = LOG_DETS | {"contribution", "logcontribution", "dlogp", "logw", "logweight", "v"}
 
 
 def stated_attributes(obj: Any) -> dict[str, bool] | None:
-    """What an object says by these attributes; None where it does not have them. That it is bijective
-    follows from the others.
-    """
+    """The declared attributes of an object, None without them; ``bijective`` is derived if missing."""
     said = {}
     for name in ATTRIBUTES:
         try:
             value = getattr(obj, name, None)
-        except Exception:  # a property of the base class, which says nothing
+        except Exception:  # the base class raises
             return None
         if type(value).__name__ in ("bool", "bool_"):
             said[name] = bool(value)
@@ -50,9 +48,7 @@ def stated_attributes(obj: Any) -> dict[str, bool] | None:
 
 
 def draws(obj: Any, chosen: Mapping[str, str]) -> tuple[bool, bool] | None:
-    """Whether forward and inverse of a layer draw that says that it is no bijection; None for all
-    else.
-    """
+    """Whether forward and inverse of a stochastic layer draw; None for a bijection."""
     if "draws" in chosen:
         if chosen["draws"] not in DRAWS:
             raise SpecError(f"draws was given as {chosen['draws']!r}; expected {', '.join(DRAWS)}")
@@ -64,8 +60,8 @@ def draws(obj: Any, chosen: Mapping[str, str]) -> tuple[bool, bool] | None:
 
 
 def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
-    """How a layer is called that says that it is no bijection, as far as its attributes tell; None for
-    all else. `resolve_kernel` completes it by calls.
+    """The calling convention of a declared stochastic layer, from its attributes; None for other objects.
+    `resolve_kernel` completes it by calls.
     """
     if draws(obj, chosen) is None:
         return None
@@ -80,7 +76,7 @@ def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
 
 
 def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
-    """The calls there and back where they are not forward and inverse as everybody spells them."""
+    """The calls of both directions where they are not called forward and inverse; None otherwise."""
     there = forward_way(obj, chosen)
     if there is None:
         return None, None
@@ -91,7 +87,7 @@ def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
 def resolve_kernel(
     obj: Any, dialect: Dialect, chosen: Mapping[str, str], x: Any, context: Any
 ) -> tuple[Dialect, tuple[str, ...]]:
-    """The dialect of a layer as calls of it show, and what is said of these."""
+    """The calling convention of a stochastic layer after trial calls, and remarks."""
     there, back = ways(obj, chosen)
     if there is None:
         return dialect, ()
@@ -102,7 +98,7 @@ def resolve_kernel(
     rowwise = of_batch(obj, go, x, context, chosen)
     if rowwise:
         dialect = replace(dialect, push=partial(each_point, call=unspread_call(go)))
-        words = (*words, "one contribution for a batch, asked row by row, as declared")
+        words = (*words, "one contribution for a batch, called row by row, as declared")
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)
@@ -113,9 +109,9 @@ def resolve_kernel(
 
 
 def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str]) -> bool:
-    """Whether what is contributed is one number for a batch, the sum of those of its points, as a user says.
+    """Whether the contribution is one number per batch, the sum over points, as the user declared.
 
-    Raises `Ambiguous` where calls show one that nobody has told.
+    Raises `Ambiguous` if calls show one number that is not declared.
     """
     if chosen.get("ladj_form") == "batch":
         return True
@@ -128,7 +124,7 @@ def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str])
 
 
 def _sums(obj: Any, call: Any, x: Any) -> bool:
-    """Whether the one number of a batch is the sum of those of its points, without context."""
+    """Whether the number of a batch is the sum over its points, called without context."""
     told = call(obj, x, None)[1]
     if told is None or math.prod(getattr(told, "shape", ())) != 1:
         return False
@@ -140,12 +136,12 @@ def _sums(obj: Any, call: Any, x: Any) -> bool:
 
 
 def unspread_call(call: Any) -> Any:
-    """A call as it is, where its one number was spread over rows."""
+    """The call without `broadcast_contribution`."""
     return call.keywords["call"] if getattr(call, "func", None) is broadcast_contribution else call
 
 
 def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
-    """A call that contributes one number for a batch, of each point by itself, which draws for itself."""
+    """A call with one contribution per batch, made for each point separately, with its own draws."""
     import torch
 
     rows = [slice(row, row + 1) for row in range(len(x))]
@@ -160,12 +156,12 @@ def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
 def spoken(
     obj: Any, way: Way, x: Any, context: Any, usual: Any
 ) -> tuple[Any, tuple[str, ...], tuple[int, ...]]:
-    """How a call is made and read that returns a value and what it contributes: the function, what is
-    said of it, and how many features each of several values has.
+    """The call of a layer that returns a value and a contribution: the dialect function, remarks, and the
+    features of each of several values.
     """
     if way.form == "running":
         for column in (False, True):
-            with contextlib.suppress(Exception):  # it may want a column
+            with contextlib.suppress(Exception):  # it may need a column
                 function = way.speak(column=column)
                 if math.prod(function(obj, x, context)[1].shape) == len(x):
                     return function, (running_words(obj, way),), ()
@@ -204,7 +200,7 @@ def spoken(
 
 
 def broadcast_contribution(obj: Any, x: Any, context: Any, call: Any) -> Any:
-    """A call of which the contribution is one number, the same for all rows."""
+    """A call whose contribution is one number for all rows, as ``(n,)``."""
     value, contribution = call(obj, x, context)
     if contribution is None or math.prod(getattr(contribution, "shape", ())) > 1:
         return value, contribution
@@ -212,33 +208,31 @@ def broadcast_contribution(obj: Any, x: Any, context: Any, call: Any) -> Any:
 
 
 def facts(obj: Any) -> Kernel | None:
-    """What such a layer says of its draws."""
+    """The declared randomness of a layer; None for a bijection."""
     said = draws(obj, NO_CHOICE)
     return None if said is None else Kernel(said)
 
 
 def forward_stochastic(obj: Any, x: Any, context: Any) -> Any:
-    """Data to latents with the contribution, of an object whose forward returns both."""
+    """Latents ``(n, *latent)`` and contribution, both returned by forward."""
     run = obj if callable(obj) else obj.forward
     out = run(x) if context is None else run(x, context)
     return out[0], out[1]
 
 
 def inverse_stochastic(obj: Any, z: Any, context: Any) -> Any:
-    """Latents to data, with the contribution where it is returned."""
+    """Data ``(n, *event)`` from latents, and the contribution or None."""
     out = obj.inverse(z) if context is None else obj.inverse(z, context)
     return (out[0], out[1]) if isinstance(out, (tuple, list)) else (out, None)
 
 
 def repair(obj: Any) -> None:
-    """Let the object put moved parameters back into their valid set."""
+    """Project moved parameters to their valid set, by the object's method."""
     obj.repair()
 
 
 def has_lower_bound_density(obj: Any) -> bool:
-    """Whether a density has a part that draws on the way to the latents: then its log_prob is a lower
-    bound, random or not.
-    """
+    """Whether a part of a density draws on the way to the latents, so that log_prob is a lower bound."""
     if not callable(getattr(obj, "log_prob", None)) or not hasattr(obj, "modules"):
         return False
     parts = [stated_attributes(part) for part in obj.modules()]

@@ -1,6 +1,5 @@
-"""Whether a guessed event shape stretches a number of each point over several entries: a coupling of
-two features that slices ``x[..., :1]`` runs at four, where its one scale is stretched over three
-entries and counted once in the log-det.
+"""Whether a guessed event shape only works through broadcasting: a coupling of two features that slices
+``x[..., :1]`` runs at four, with one scale broadcast over three entries and counted once in the log-det.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from flowref.model import Shape
 
 
 def told_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:
-    """The event shapes that the attributes of an object name."""
+    """The event shapes stated by attributes of an object."""
     for name in ("event_shape", *names):
         value = getattr(obj, name, None)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -24,18 +23,21 @@ def told_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:
 
 
 def stretches_tensors(call: Any, rows: int) -> bool:
-    """Whether a call of torch does so."""
+    """Whether a torch call on ``rows`` rows broadcasts a per-point tensor ``(rows, 1)`` over several
+    entries.
+    """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     found: list[str] = []
 
     class Watching(TorchDispatchMode):
-        """Looks at the shapes of each operation."""
+        """Records broadcasts of each operation."""
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            # Nothing is compiled under it, and the wrapper that keeps the compiler out takes a second to import.
+            # Nothing is compiled here, and importing the wrapper that disables the compiler takes a
+            # second.
             return False
 
         def __torch_dispatch__(
@@ -48,7 +50,7 @@ def stretches_tensors(call: Any, rows: int) -> bool:
                     found.append(str(func))
             return out
 
-    # What it raises is no affair of shapes.
+    # Exceptions say nothing about broadcasting.
     with contextlib.suppress(Exception), Watching():  # type: ignore[no-untyped-call]  # torch's class is untyped
         call()
     return bool(found)

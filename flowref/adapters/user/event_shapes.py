@@ -1,4 +1,4 @@
-"""Event shapes that a user's object may take, and the first of them at which its calls fit."""
+"""Candidate event shapes of a user's object, and the first of them at which its calls work."""
 
 from __future__ import annotations
 
@@ -29,38 +29,40 @@ from flowref.model import (
     UnknownShape,
 )
 
-# Attributes that commonly name the number of features.
+# Usual attributes for the number of features.
 FEATURES = (
     "features", "num_features", "n_features", "dim", "dims", "d", "D", "ndim", "n_dim", "input_dim", "in_features",
     "data_dim", "input_size", "size", "num_inputs", "n_inputs", "channels", "num_channels", "n",
 )  # fmt: skip
-# Those that say the shape of an event.
+# Usual attributes for the shape of an event.
 WHOLE = ("input_shape", "data_shape", "in_shape", "x_shape", "image_shape")
-# Attributes that commonly name the number of channels, of images or of sequences.
+# Usual attributes for the number of channels of images or sequences.
 CHANNELS = (
     "channels", "num_channels", "n_channels", "in_channels", "in_channel", "num_features", "c_in", "c",
 )  # fmt: skip
-# Positions on a side of an image, and in a sequence, that are tried.
+# Sides of tried images, and lengths of tried sequences.
 SIDE = 4
 LENGTH = 6
-# Those of images: rows that are no columns show which are counted; some have to be halved twice.
+# Sizes of images: height differs from width, so that axes are told apart; some are divisible by
+# four.
 SIDES = ((SIDE, LENGTH), (SIDE, 2 * SIDE), (SIDE, SIDE), (2 * SIDE, 2 * SIDE))
-# An event shape with that of its contexts.
+# An event shape and its context shape.
 Pair = tuple[Shape, Shape | None]
-# What is said of the number of axes, of whatever size they are.
+# Messages about the number of axes, which no size can fix.
 AXES = re.compile(r"dimension|subscript|unpack|indices|\dD\b")
-# Sizes of arrays up to which they are tried as numbers of features first, and at all; those of stated shapes too.
+# Sizes of arrays up to which they are tried first as numbers of features, and at all; also for
+# stated shapes.
 SMALL, MOST = 256, 4096
-# Events that are tried where nothing but calls told the one that was taken.
+# Alternative events, if only calls determined the shape.
 OTHERS = ((2,), (3,), (4,))
-# Numbers of features that are tried where nothing tells any, likeliest first.
+# Numbers of features tried without any hint, likeliest first.
 USUAL = (4, 2, 3, 1, 6, 8, 5, 7, 10, 12, 16, 20, 32, 64)
 
 
 def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
-    """Event shapes that an object may take, likeliest first; ``state``: the shapes of its arrays."""
+    """Candidate event shapes, likeliest first; ``state``: the shapes of the object's arrays."""
     own = getattr(obj, "event_shape", None)
-    if isinstance(own, tuple) and not own:  # it says that its events are numbers
+    if isinstance(own, tuple) and not own:  # events are scalars
         yield ()
     for name in FEATURES:
         value = getattr(obj, name, None)
@@ -80,14 +82,14 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (sizes[-1],)
             yield (sizes[0],)
     yield from ((features,) for features in USUAL)
-    # Images as vectors; layers within are often wider than events, so these come last.
+    # Flattened images come last, since inner layers are often wider than events.
     yield from (
         (sizes[-1],) for sizes in state if len(sizes) in (1, 2) and SMALL < sizes[-1] < MOST
     )
     yield ()
     told = [getattr(obj, name, None) for name in CHANNELS]
     named = [size for size in told if type(size) is int and 0 < size < 4096]
-    # One is what other sizes are stretched from, seldom a number of channels.
+    # A size of one is broadcast, seldom a number of channels.
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
     for count in dict.fromkeys((*channels, 2, 1, 3, 4)):
@@ -95,31 +97,32 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
             yield (count, *sides)
             yield (2 * count, *sides)
     for count in dict.fromkeys((*channels, 2, 3, 4)):
-        if count == SIDE:  # channels that are no positions show which is meant
+        if count == SIDE:  # as many channels as positions would be ambiguous
             yield (count, LENGTH)
         yield (count, SIDE)
         yield (SIDE, count)
-    # Images with their channels last.
+    # Images, channels last.
     yield from ((*sides, count) for count in dict.fromkeys((*channels, 1, 2, 3)) for sides in SIDES)
-    # Vectors that are written as images of one pixel.
+    # Vectors written as images of one pixel.
     yield from ((size, 1, 1) for count in (*channels, 2, 3, 4) for size in (count, 2 * count))
 
 
 def stretched(sizes: Shape) -> Shape:
-    """The event that an array is made for which has one number for each channel and is stretched
-    along all other axes; empty if it is none.
+    """The event shape for which an array holds one number per channel, broadcast along other axes; empty if
+    it does not.
     """
     if len(sizes) < 3 or sizes[0] != 1 or sum(size > 1 for size in sizes) != 1:
         return ()
-    # As many positions as channels, or as many rows as columns, would not show which of them is meant.
+    # Equal numbers of positions and channels, or of rows and columns, would be ambiguous.
     sides = itertools.cycle((LENGTH, SIDE) if SIDE in sizes else (SIDE, LENGTH))
     return tuple(size if size > 1 else next(sides) for size in sizes[1:])
 
 
 def infer_shape(inquiry: Inquiry) -> Shape:
-    """The first shape at which every call works in a dtype and keeps the number of entries, or where
-    the way back, the log-density or the samples fit at none, the first at which the map does;
-    `UnknownShape` if there is none, with what the object raised.
+    """The first candidate shape at which all calls work and keep the number of entries; if inverse,
+    log-density or samples work at none, the first at which the map does.
+
+    Raises `UnknownShape` with the most frequent error if there is none.
     """
     obj, dialect, facts = inquiry.obj, inquiry.dialect, inquiry.facts
     if facts.normalizer is not None and (
@@ -133,9 +136,9 @@ def infer_shape(inquiry: Inquiry) -> Shape:
     def fits(shape: Shape, seen: Seen) -> Fits[Shape]:
         odd, one_way = seen[Fit.ODD], seen[Fit.ONE_WAY]
         if odd and (len(shape) == len(odd[0]) or 1 in shape):
-            return None  # an axis of one hides what another number of axes explains
+            return None  # an axis of size one hides a wrong number of axes
         if one_way and shape[1:] == (1, 1):
-            return None  # and one pixel what many show
+            return None  # a single pixel hides a wrong layout
         try:
             point = inquiry.tried_at(shape, facts.context_shape)
             if not (fitting := resolve_object(inquiry, *point)):
@@ -143,7 +146,7 @@ def infer_shape(inquiry: Inquiry) -> Shape:
             if shape in told_shapes(obj, FEATURES):
                 return Fit.WELL, shape
             if _odd(obj, fitting.dialect.forward, *point):
-                return Fit.ODD, shape  # at another it may be one number for each point
+                return Fit.ODD, shape  # at another shape it may be one number per point
             if _loose(obj, dialect, *point):
                 return Fit.STRETCHED, shape
             return Fit.WELL, _of_latent(fitting, inquiry, *point)
@@ -154,7 +157,8 @@ def infer_shape(inquiry: Inquiry) -> Shape:
         except (Ambiguous, SpecError):
             if not seen[Fit.STRETCHED]:
                 raise
-        except Exception as error:  # the shape does not fit; the first error is told if none does
+        # The shape does not fit; the first error is reported if none does
+        except Exception as error:
             raised.append(error)
         return None
 
@@ -169,21 +173,23 @@ def infer_shape(inquiry: Inquiry) -> Shape:
 
 
 def call_refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:
-    """What the map raises where it is called as it is written, once: to read what it returns takes several calls. None
-    where it raises nothing, and where another call may be meant.
+    """The exception of the map's usual call, made once, since resolving its return takes several calls.
+    None if it returns, or another calling form may be meant.
     """
     way = inquiry.way
     if way is None or way.form != "plain":
         return None
     try:
         way.ask(inquiry.obj, *inquiry.tried_at(event, context))
-    except Exception as error:  # which error is told where it is read
+    except Exception as error:  # reported where the return is resolved
         return error
     return None
 
 
 def taken_first(inquiry: Inquiry, pairs: Iterable[Pair]) -> Iterator[tuple[Pair, bool]]:
-    """Event shapes with those of contexts that are not refused, and then the others, of which it is said."""
+    """Candidate event and context shapes that calls accept, then the others, each with whether it is
+    accepted.
+    """
     others, words = [], set[str]()
     for event, context in dict.fromkeys(pairs):
         vector, error = context is None and len(event) == 1, None
@@ -194,14 +200,14 @@ def taken_first(inquiry: Inquiry, pairs: Iterable[Pair]) -> Iterator[tuple[Pair,
                 continue
         others.append((event, context))
         if vector and AXES.search(str(error)):
-            # What says of two sizes that they have too few axes says it of all.
+            # An error about too few axes applies to all sizes.
             said = str(error).replace(f"{ROWS}, {event[0]}", "")
             words.add("" if said in words else said)
     yield from ((pair, True) for pair in others)
 
 
 def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
-    """The usual shapes, and at once those that are found on the way."""
+    """The usual shapes, each followed by shapes found meanwhile."""
     for shape in usual:
         yield shape
         while found:
@@ -209,9 +215,8 @@ def _with_more(usual: Iterator[Shape], found: list[Shape]) -> Iterator[Shape]:
 
 
 def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
-    """Event shapes that calls fit as well as the one that was found, where neither attributes nor
-    arrays tell any; a single feature only where events may as well be numbers, since code that
-    speaks of an axis means more than one.
+    """Further event shapes that calls accept, if neither attributes nor arrays determine it. A single
+    feature only if events may be scalars, since code with an axis is meant for several.
     """
     obj, dialect, shape = inquiry.obj, inquiry.dialect, inquiry.facts.event_shape
     sizes = {size for array in inquiry.state for size in array if size > 1}
@@ -234,8 +239,8 @@ def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
 
 
 def _of_latent(settled: Settled, inquiry: Inquiry, x: Any, context: Any) -> Shape:
-    """The event shape of points, or that of their latents where these differ by axes of one and the
-    map has a way back there alone, as has one that takes vectors and works on images of one pixel.
+    """The event shape of points, or of latents if both differ by axes of size one and only latents can be
+    inverted, as for a map that takes vectors and computes on images of one pixel.
     """
     shape = tuple(x.shape[1:])
     other = () if settled.latent is None else tuple(settled.latent.shape[1:])
@@ -249,13 +254,12 @@ def _of_latent(settled: Settled, inquiry: Inquiry, x: Any, context: Any) -> Shap
 
 
 def _long(shape: Shape) -> Shape:
-    """The axes of a shape that are longer than one."""
     return tuple(size for size in shape if size > 1)
 
 
 def _odd(obj: Any, forward: Any, x: Any, context: Any) -> bool:
-    """Whether the log-det at a guessed event is neither a number for each point or each entry, nor
-    one for all, as it is where axes of another event are added up.
+    """Whether the log-det at a guessed event is neither per point, per entry, nor constant, as if axes of
+    another event were summed.
     """
     ladj = None if forward is None else forward(obj, x, context)[1]
     entries = math.prod(getattr(ladj, "shape", ()))
@@ -263,14 +267,14 @@ def _odd(obj: Any, forward: Any, x: Any, context: Any) -> bool:
 
 
 def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:
-    """Whether the map stretches one number of each point over several entries of a guessed event."""
+    """Whether the map broadcasts a per-point number over several entries of a guessed event."""
     if dialect.forward is None or len(x.shape) != 2:
         return False
     return stretches_tensors(partial(dialect.forward, obj, x, context), ROWS)
 
 
 def _asks_for_more(obj: Any, facts: Facts) -> str:
-    """What to say of an argument besides points that an object wants, where no context is given."""
+    """A hint about a required argument besides points, if no context is given."""
     for method in ("forward", "log_prob", "inverse"):
         wanted = signatures.required(obj, method) if signatures.defines_method(obj, method) else []
         if facts.context_shape is None and len(wanted) == 2:

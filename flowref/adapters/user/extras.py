@@ -1,5 +1,5 @@
-"""What is given for an argument besides points: `EXTRAS` is the table, of which each row says how values of one kind are
-drawn, what reads calls that take them, and what is said where none does; `given` searches it.
+"""Values for an argument besides points. Each row of `EXTRAS` says how values of one kind are drawn, how
+calls that accept them are read, and what is reported if none does; `given` searches the table.
 """
 
 from __future__ import annotations
@@ -36,34 +36,39 @@ from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.adapters.user.probe_calls import raised_most, resolve_calls, resolve_object
 from flowref.model import Ambiguous, Facts, Shape, TargetError
 
-# Numbers of entries of a context that are tried.
+# Tried sizes of a context.
 SIZES = (*range(1, 13), 16, 20, 24, 32, 64, 128)
-# Sizes of contexts, besides none, that no call takes alike and makes use of.
+# Sizes of contexts, and none, that no call accepts alike while using them.
 ANY = (None, (3,), (5,))
-# So many event shapes that fit are told apart from one that does not, where any do.
+# Maximal number of fitting event shapes that are compared.
 GUESSES = 3
-# Features and sizes that are tried together, where the event shape is unknown as well.
+# Features and context sizes tried together if the event shape is unknown as well.
 EVENTS, PAIRED = (2, 3, 4, 1, 5, 6, 8), (2, 3, 4, 1, 5, 6, 8, 10)
-# Positions of padded sequences at least, the padding among them.
+# Minimal length of padded sequences, padding included.
 LEAST = 4
-# What arguments are by their names: masks, which no numbers can stand for, as few can for indices, and all others.
+# Kinds of arguments by their names: masks, which random numbers cannot stand for, indices, for
+# which few can, and others.
 KINDS = ("context", "index", "mask")
-# Shapes of masks of ones that are tried.
+# Tried shapes of masks of ones.
 MASKS = ("each position", "each position, last", "each place", "each entry")
 
 
 class RunningLogDet(TargetError):
-    """What is asked for besides points is a running log-det."""
+    """Raised if the argument besides points is a running log-det."""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """A row: what an argument besides points is given.
+    """A row: one kind of value for an argument besides points.
 
-    ``words`` and ``example``: what the documentation says; ``drawn``: the object with values of this kind for an argument
-    of a name, likeliest first, given what was found so far; ``read``: what calls of it show, None where they do not take
-    them; ``refused``: what is said where none does; ``settled``: what is taken of all that was found, by default the first;
-    ``of``: for which of `KINDS` they stand; ``added``: whether they may be taken for a running log-det, and stand for none.
+    ``words`` and ``example``: for the documentation;
+    ``drawn``: inquiries with values of this kind for an argument name, likeliest first, given what was
+        found so far;
+    ``read``: what calls show, None if they do not accept the values;
+    ``refused``: the message if no call does;
+    ``settled``: the choice among all that was found, by default the first;
+    ``of``: the `KINDS` that the row applies to;
+    ``added``: whether the values may be taken for a running log-det.
     """
 
     words: str
@@ -77,9 +82,10 @@ class Extra:
 
 
 def given(inquiry: Inquiry, name: str, rows: Iterable[Extra] | None = None) -> Inquiry:
-    """What is asked of an object that is given what it asks for as ``name``: values of the first row that calls take.
+    """The inquiry with the argument ``name`` given values of the first row that calls accept.
 
-    Raises `Ambiguous` where they take several that differ, and otherwise what the first row says that they do not.
+    Raises `Ambiguous` if calls accept several that differ, or with the first row's message if they accept
+    none.
     """
     refused: TargetError | None = None
     for row in EXTRAS if rows is None else rows:
@@ -102,7 +108,7 @@ def _of_kind(row: Extra, inquiry: Inquiry, name: str) -> Inquiry:
             read = row.read(asked, name)
         except RunningLogDet:
             raise
-        except Exception as error:  # it takes no such values
+        except Exception as error:  # it accepts no such values
             raised.append(error)
             continue
         found += [] if read is None else [read]
@@ -113,7 +119,7 @@ def _of_kind(row: Extra, inquiry: Inquiry, name: str) -> Inquiry:
 
 
 def same_outputs(one: Any, other: Any) -> bool:
-    """Whether two calls gave the same value and log-det."""
+    """Whether two calls returned equal values and log-dets."""
     if one is None or other is None:
         return one is other
     for a, b in zip(one, other, strict=True):
@@ -125,14 +131,14 @@ def same_outputs(one: Any, other: Any) -> bool:
 
 
 def argument_kind(name: str) -> str:
-    """What an argument is by its name, of `KINDS`."""
+    """The kind of an argument by its name, one of `KINDS`."""
     if MASKED.fullmatch(normalized_name(name)):
         return "mask"
     return "index" if INDEXED.search(normalized_name(name)) else "context"
 
 
 def stated_context_shape(obj: Any) -> Shape | None:
-    """The shape of a context that an attribute tells."""
+    """The context shape stated by an attribute, or None."""
     for name, value in getattr(obj, "__dict__", {}).items():
         if normalized_name(name) in CONTEXTS and type(value) is int and value > 0:
             return (value,)
@@ -140,7 +146,7 @@ def stated_context_shape(obj: Any) -> Shape | None:
 
 
 def several(name: str, found: Sequence[Inquiry], facts: Facts) -> Ambiguous:
-    """What is said of calls that take contexts of several shapes."""
+    """The error for calls that accept contexts of several shapes."""
     options = []
     for one in found[:3]:
         event, context = one.facts.event_shape, one.facts.context_shape or ()
@@ -152,14 +158,14 @@ def several(name: str, found: Sequence[Inquiry], facts: Facts) -> Ambiguous:
 
 
 def _likely_events(inquiry: Inquiry) -> list[Shape]:
-    """The event shape that is known, or those that it may have, likeliest first."""
+    """The known event shape, or the candidates, likeliest first."""
     if inquiry.facts.event_shape:
         return [inquiry.facts.event_shape]
     likely = shapes(inquiry.obj, inquiry.state)
     return list(dict.fromkeys([*((size,) for size in EVENTS), *likely]))
 
 
-# Numbers of one shape, with that of an event where only one pair of both is taken.
+# Numbers of one shape; with the event shape if only one pair is accepted.
 
 
 def _numeric_contexts(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
@@ -167,9 +173,9 @@ def _numeric_contexts(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iter
     known, shaped, late = stated_context_shape(obj), bool(facts.event_shape), False
     for (event, context), refused in taken_first(inquiry, _event_context_shapes(obj, facts)):
         if found and refused and not late:
-            return  # what takes it as it is written does
+            return  # accepted as written
         if found and context != found[-1].facts.context_shape == known and not shaped:
-            return  # what an attribute tells is taken
+            return  # a stated shape is used
         late = refused
         yield inquiry.having(event_shape=event, context_shape=context)
         if found and shaped and found[-1].facts.context_shape == known:
@@ -182,7 +188,7 @@ def _event_context_shapes(obj: Any, facts: Facts) -> Iterator[tuple[Shape, Shape
     if facts.event_shape:
         tried = dict.fromkeys([known or (1,), *sizes])
         yield from ((facts.event_shape, size) for size in tried)
-        if len(facts.event_shape) == 2:  # of sequences a context is stretched over positions
+        if len(facts.event_shape) == 2:  # for sequences a context is broadcast over positions
             yield from ((facts.event_shape, (*size, 1)) for size in tried)
         return
     for contexts in ([known] if known else [], [(size,) for size in PAIRED]):
@@ -209,8 +215,8 @@ def _taking_numbers(inquiry: Inquiry, name: str) -> Inquiry | None:
 
 
 def _accumulates(call: Any, obj: Any, x: Any, context: Any) -> bool:
-    """Whether the log-det moves by what the second argument moves by, and the value does not."""
-    # What adds in place writes to what it is given.
+    """Whether the log-det shifts with the second argument while the value does not."""
+    # In-place addition would write to the argument.
     (value, ladj), (other, moved) = call(obj, x, context + 0), call(obj, x, context + 1)
     if ladj.shape != moved.shape or not bool((value == other).all()):
         return False
@@ -225,12 +231,12 @@ def _of_one_shape(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
     facts = found[0].facts
     if len(found) > 1:
         if {one.facts.context_shape for one in found} == {facts.context_shape}:
-            # Several events fit, of which the first is judged.
+            # Several events fit; the first is used.
             guessed = tuple(one.facts.event_shape for one in found[1:GUESSES])
             facts = replace(facts, guessed=guessed)
         elif _unused(found[0]):
             raise TargetError(
-                f"it asks for {name}, which numbers do not change anything by: name a factory of a "
+                f"it asks for {name}, which has no effect on its results: name a factory of a "
                 "subclass whose forward takes points alone and passes it on"
             )
         else:
@@ -240,7 +246,7 @@ def _of_one_shape(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
 
 
 def drawn_alike(inquiry: Inquiry) -> bool:
-    """Whether its samples under a context are events of its shape, however it is asked for them."""
+    """Whether samples under a context have the event shape in every calling form."""
     obj, event, shape = inquiry.obj, inquiry.facts.event_shape, inquiry.facts.context_shape or ()
     context = inquiry.tensor(np.random.default_rng(0).standard_normal((ROWS, *shape)))
     drawn = next(_sampled(obj, (2, context), (context,), (context, 2)), ())
@@ -248,14 +254,14 @@ def drawn_alike(inquiry: Inquiry) -> bool:
 
 
 def _sampled(obj: Any, *orders: tuple[Any, ...]) -> Iterator[Shape]:
-    """The shapes of what an object draws, however it is asked for that."""
+    """The shapes of samples for several argument orders."""
     for order in orders:
-        with contextlib.suppress(Exception):  # it has no sampler, or is asked otherwise
+        with contextlib.suppress(Exception):  # it has no sampler, or another calling form
             yield tuple(obj.sample(*order).shape)
 
 
 def _stretches(one: Inquiry, other: Inquiry, known: Shape | None) -> bool:
-    """Whether calls that take other shapes take these by stretching one number over what is there."""
+    """Whether calls accept a context size only by broadcasting one number."""
     (event, context), (events, contexts) = (
         (each.facts.event_shape, each.facts.context_shape) for each in (one, other)
     )
@@ -264,20 +270,18 @@ def _stretches(one: Inquiry, other: Inquiry, known: Shape | None) -> bool:
 
 
 def _unused(inquiry: Inquiry) -> bool:
-    """Whether the map, as its calls are read, gives the same whatever numbers it is given besides points, as one does
-    that looks for labels among them.
-    """
+    """Whether the map does not depend on the numbers given besides points, as one that expects labels."""
     x, first, *others = inquiry.points(inquiry.facts.context_shape or (), *filter(None, ANY))
     try:
         forward = resolve_calls(inquiry.again(), x, first).dialect.forward
         if forward is None:
             return False
         return same_outputs(*(forward(inquiry.again().obj, x + 0.0, one) for one in others))
-    except Exception:  # it takes some alone
+    except Exception:  # it accepts only some
         return False
 
 
-# Classes: whole numbers from 0.
+# Class labels: integers from 0.
 
 
 def _first_labels(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
@@ -297,8 +301,8 @@ def _first_labels(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator
 
 
 def _taking_labels(inquiry: Inquiry, name: str) -> Inquiry | None:
-    """With as many classes as are taken. What returns a value alone is left out: a layer that normalizes by classes is
-    judged with one of them.
+    """The inquiry with the accepted number of classes. Layers that return a value alone are left out:
+    conditional batch norms are tested at one class.
     """
     x = inquiry.drawn()
     if not _takes(inquiry, x, 0):
@@ -312,7 +316,7 @@ def _taking_labels(inquiry: Inquiry, name: str) -> Inquiry | None:
 
 def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
     context = x.new_full((len(x), 1), float(label))
-    with contextlib.suppress(Exception):  # it takes no such label
+    with contextlib.suppress(Exception):  # it accepts no such label
         if fitting := resolve_object(inquiry.knowing(**{CLASSES: str(label + 1)}), x, context):
             there, *others = (
                 getattr(fitting.dialect, call) for call in ("forward", "inverse", "log_prob")
@@ -321,16 +325,16 @@ def _takes(inquiry: Inquiry, x: Any, label: int) -> bool:
     return False
 
 
-# Constants: a mask of ones, or one that leaves out padding, None, or one label for all points.
+# Constants: a mask of ones, a mask with padding, None, or one label for all points.
 
 
 def _bind_extra_argument(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Iterator[Inquiry]:
     word = normalized_name(name)
-    looked_up = word in LABELS | OPTIONAL or word.endswith("label")  # in a table
+    looked_up = word in LABELS | OPTIONAL or word.endswith("label")  # in an embedding table
     kinds = (
         MASKS if argument_kind(name) == "mask" else ("none", "label") if looked_up else ("none",)
     )
-    if word == "xmask":  # of sequences: as everybody spells it, over (B, C, T)
+    if word == "xmask":  # of sequences: usually over (B, C, T)
         kinds = MASKS[:1]
     for kind, event in product(kinds, _likely_events(inquiry)):
         words = {"none": "None", "label": "1 for all points"}.get(kind, f"ones for {kind}")
@@ -347,7 +351,6 @@ def _taking_bound(inquiry: Inquiry, name: str) -> Inquiry | None:
 
 
 def _forward_output(inquiry: Inquiry) -> Any:
-    """What its map gives."""
     forward = inquiry.dialect.forward
     return None if forward is None else forward(inquiry.obj, inquiry.drawn(), None)
 
@@ -375,7 +378,7 @@ def _with_padding_mask(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Ite
 
 
 def _taking_padding(inquiry: Inquiry, name: str) -> Inquiry | None:
-    """Without its last position: of what is kept it is a map like any other."""
+    """The inquiry of padded sequences, restricted to the positions before the padding."""
     mask, event = Mask.parse(inquiry.chosen[MASKED_OUT]), [*inquiry.facts.event_shape]
     if not _masks_out(inquiry.without(MASKED_OUT), inquiry.drawn(), mask):
         return None
@@ -389,7 +392,7 @@ def _taking_padding(inquiry: Inquiry, name: str) -> Inquiry | None:
 
 
 def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
-    """Whether a mask of ones changes nothing, and what is masked out comes back as it was or as zero."""
+    """Whether a mask of ones changes nothing, and masked entries come back unchanged or zero."""
     obj, way = inquiry.obj, inquiry.way
     if way is None or way.form != "plain":
         return False
@@ -412,19 +415,19 @@ def _masks_out(inquiry: Inquiry, x: Any, mask: Mask) -> bool:
 
 
 NUMBERS = Extra(
-    "numbers, of the only shape that every call takes", "forward(x, context)", _numeric_contexts, _taking_numbers,
+    "numbers, of the only shape that all calls accept", "forward(x, context)", _numeric_contexts, _taking_numbers,
     "it asks for {name} besides points, and no context of the usual sizes was taken{why}. If it is a context, say ?context=2 "
     "(and ?event=); if it is a mask, a label or anything else, name a factory that returns the object with it bound",
     _of_one_shape, of=("context",),
 )  # fmt: skip
 INDICES = replace(
-    NUMBERS, words="the same of indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
+    NUMBERS, words="the same for indices, lengths and graphs, which few numbers can stand for", example="forward(x, edges)",
     of=("index",),
-    refused="it asks for {name} besides points, which no drawn numbers can stand for: name a factory of a subclass whose "
+    refused="it asks for {name} besides points, which random numbers cannot stand for: name a factory of a subclass whose "
     "forward and inverse take points alone and pass it on",
 )  # fmt: skip
 LABELLED = Extra(
-    "labels of classes, as many as it knows, where it takes no numbers", "forward(x, label)", _first_labels, _taking_labels,
+    "class labels, if it accepts no numbers", "forward(x, label)", _first_labels, _taking_labels,
     of=("context",), added=True,
 )  # fmt: skip
 ONES = Extra(
@@ -433,12 +436,12 @@ ONES = Extra(
     "bound, and give its ?event=", _of_one_result, of=("mask",),
 )  # fmt: skip
 ALIKE = replace(
-    ONES, words="None, or one label for all points, where it takes neither", example="forward(x, y)", refused="",
+    ONES, words="None, or one label for all points, if it accepts neither", example="forward(x, y)", refused="",
     of=("context", "index"),
 )  # fmt: skip
 PADDING = Extra(
-    "a mask that leaves out a last position, as is said", "?padded=mask", _with_padding_mask, _taking_padding,
-    "{name} was said to mask out padding, and no mask of sequences was taken that does: a mask of ones is to change "
-    "nothing, and what is masked out is to come back as it was or as zero",
+    "a mask that leaves out a last position, if declared", "?padded=mask", _with_padding_mask, _taking_padding,
+    "{name} was declared as a padding mask, but no mask of sequences works as one: a mask of ones must change nothing, "
+    "and masked entries must come back unchanged or zero",
 )  # fmt: skip
 EXTRAS = (NUMBERS, INDICES, LABELLED, ONES, ALIKE)

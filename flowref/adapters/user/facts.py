@@ -1,6 +1,4 @@
-"""What the attributes of a user's object tell of it: shapes, supports, knots, promises and
-structure.
-"""
+"""Facts from attributes of a user's object: shapes, supports, knots, promises and structure."""
 
 from __future__ import annotations
 
@@ -16,17 +14,17 @@ from flowref.adapters.user.conventions.signatures import attribute
 from flowref.adapters.user.structure import levels_of, preprocessing_of
 from flowref.model import PROMISES, REAL, Facts, Shape, Support
 
-# Words in the names of numbers at which a formula may change.
+# Parts of names of numbers at which a formula may change.
 BOUNDS = (
     "bound", "limit", "threshold", "tail", "clip", "clamp", "low", "high", "left", "right", "cutoff", "knot",
 )  # fmt: skip
 
-# Attributes that say the shape of a context, or its size.
+# Attributes with the shape or size of a context.
 CONTEXTS = ("context_shape", "condition_shape", "cond_shape")
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """What an object's attributes tell about it."""
+    """The facts stated by an object's attributes. Raises `TargetError` if a stated fact is not understood."""
     shape = event_shape or getattr(obj, "event_shape", None)
     stated = attribute(obj, "domain")
     domain = support_stated(attribute(obj, "support") if stated is None else stated)
@@ -60,17 +58,16 @@ def _sizes(shape: Any) -> Shape:
 
 
 def _promises(obj: Any) -> dict[str, Any]:
-    """What an object promises: by attributes of the names of promises, and under ``promises``."""
     promises: dict[str, Any] = {}
     for name, promise in PROMISES.items():
         value = getattr(obj, name.replace("-", "_"), None) if promise.attribute else None
-        if value is not None and promise.fits(value):  # else an attribute for something else
+        if value is not None and promise.fits(value):  # otherwise an unrelated attribute
             promises[name] = value
     return {**promises, **promises_of(obj), "direction": "either"}
 
 
 def promises_of(obj: Any) -> dict[str, Any]:
-    """What an object states under ``promises``: a dictionary, or names of which each is true."""
+    """The promises under ``promises``: a dictionary, or names of flags."""
     more = getattr(obj, "promises", ())
     if isinstance(more, Mapping):
         return {str(name): value for name, value in more.items()}
@@ -81,15 +78,17 @@ def promises_of(obj: Any) -> dict[str, Any]:
 
 
 def _base_facts(obj: Any) -> dict[str, Any]:
-    """What the base of a density promises. What is called a prior or a distribution may be
-    something else than what the flow starts from.
+    """Promises about the base of a density. A prior or distribution may be something else than the base of
+    the flow.
     """
     name = base_name(obj)
     return base_promises(getattr(obj, name)) if name.startswith("base") or name == "q0" else {}
 
 
 def support_stated(value: Any) -> Support | None:
-    """The set that a value states, as `Support.parse` reads it or as a constraint of torch.distributions; None where it is none."""
+    """The support that a value states, by `Support.parse` or as a constraint of torch.distributions; None
+    if it is neither.
+    """
     if isinstance(value, (str, tuple, list, Support)):
         parts = (
             [support_stated(part) or part for part in value]
@@ -103,7 +102,7 @@ def support_stated(value: Any) -> Support | None:
 
 
 def knots(obj: Any) -> tuple[float, ...]:
-    """Numbers that an object has under names of bounds: where its formula may change."""
+    """Numbers under names of bounds, at which the formula may change."""
     numbers: set[float] = set()
     for part in list(obj.modules()) if hasattr(obj, "modules") else [obj]:
         for name, value in getattr(part, "__dict__", {}).items():

@@ -1,4 +1,4 @@
-"""A conditional density at one context is a density like any other: a dialect whose calls are all given that one."""
+"""A conditional density at one fixed context: a dialect whose calls all get that context."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from flowref.adapters.common import distribution_functions
 from flowref.adapters.user import calls
 from flowref.model import Dialect, Shape
 
-# By which the context is drawn.
+# The seed of the context.
 SEED = 11
-# What is given a context beside points, or beside how many are drawn; noise of a base has none.
+# Calls that take a context with points or with a number of draws; base noise has none.
 OF_POINTS = ("forward", "inverse", "log_prob", "base_log_prob")
 DRAWN = ("sample", "rsample")
 
 
 def at_one_context(dialect: Dialect, shape: Shape, each: bool) -> Dialect:
-    """The dialect of what is left where the context is fixed. ``each``: whether it draws as many as are asked for at
-    each context.
+    """The dialect at a fixed context of ``shape``. ``each``: whether the sampler draws n points per
+    context.
     """
     drawn = np.random.default_rng(SEED).standard_normal(shape)
     given: dict[str, Any] = {"values": tuple(map(float, drawn.reshape(-1))), "shape": shape}
@@ -44,7 +44,7 @@ def at_one_context(dialect: Dialect, shape: Shape, each: bool) -> Dialect:
 
 
 def stated_of(obj: Any, shape: Shape, event: Shape) -> Any:
-    """What tells the moments that an object tells given a context; None where it tells none."""
+    """The function of moments stated given a context; None if none is stated."""
     values = tuple(map(float, np.random.default_rng(SEED).standard_normal(shape).reshape(-1)))
     asked = []
     for moment, names in distribution_functions.MOMENTS.items():
@@ -59,23 +59,22 @@ def stated_of(obj: Any, shape: Shape, event: Shape) -> Any:
 
 
 def of_moment(obj: Any, method: str, values: tuple[float, ...], shape: Shape) -> Any:
-    """What a method tells under one context."""
     return getattr(obj, method)(repeated_context(values, shape, 1))
 
 
 def draws_at_each(draw: Any, obj: Any, shape: Shape, event: Shape) -> bool:
-    """Whether an object draws as many points as are asked for at each of several contexts."""
+    """Whether an object draws n points for each of several contexts."""
     zeros = (0.0,) * int(np.prod(shape, dtype=int))
     try:
         return tuple(draw(obj, 2, repeated_context(zeros, shape, 3)).shape) == (3, 2, *event)
-    except Exception:  # it gives one for each of as many
+    except Exception:  # it draws one point per context
         return False
 
 
 def of_points(
     obj: Any, x: Any, context: Any, call: Any, values: tuple[float, ...], shape: Shape
 ) -> Any:
-    """A call at points, each with the same context."""
+    """A call at points ``(n, *event)``, all with the same context."""
     return call(obj, x, repeated_context(values, shape, len(x), x))
 
 
@@ -89,7 +88,7 @@ def of_draws(
     shape: Shape,
     each: bool,
 ) -> Any:
-    """Draws under one context, of what gives as many for each, or one for each of as many."""
+    """``n`` draws under one context, by n draws for it, or by one draw for each of n copies."""
     out = call(obj, n, repeated_context(values, shape, 1 if each else n, *key), *key)
     return out[0] if each else out
 
@@ -97,13 +96,12 @@ def of_draws(
 def of_numbers(
     obj: Any, x: Any, method: str, first: bool, values: tuple[float, ...], shape: Shape
 ) -> Any:
-    """The distribution function, or quantiles, under one context."""
     given, run = repeated_context(values, shape, len(x), x), getattr(obj, method)
     return run(given, x) if first else run(x, given)
 
 
 def repeated_context(values: tuple[float, ...], shape: Shape, rows: int, like: Any = None) -> Any:
-    """The context for so many rows, in the framework of something, and in its precision where it holds numbers."""
+    """The context as ``(rows, *shape)``, in the framework of ``like``, and in its dtype if floating."""
     times = (rows, *[1] * len(shape))
     if like is None or hasattr(like, "new_tensor"):
         import torch

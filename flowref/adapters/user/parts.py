@@ -1,4 +1,4 @@
-"""Whether the layers that an object lists are the whole of its map."""
+"""Whether the layers that an object lists make up its map."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import numpy as np
 from flowref.adapters.user.conventions.call_evidence import Settled
 from flowref.model import Dialect
 
-# Parts make up the whole up to that, and by how much parameters of none of them are moved to see it.
+# Tolerance of the comparison, and displacement of parameters outside of the parts.
 SAME, MOVED = 1e-6, 0.3
 
 
 def has_column_log_dets(dialect: Dialect) -> bool:
-    """Whether a dialect has running log-dets that are columns."""
+    """Whether the running log-dets of a dialect are columns ``(n, 1)``."""
     keywords = getattr(dialect.forward, "keywords", {})
     inner = getattr(keywords.get("call"), "keywords", {})
     return bool(keywords.get("column") or inner.get("column"))
 
 
 def made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
-    """Whether the listed parts, one after the other, are the whole map: with the parameters that belong to
-    none of them moved as well, since a scale beside its parts is often built as the identity.
+    """Whether the composition of the listed parts equals the map, also with moved parameters that belong to
+    no part, since an extra scale often starts as the identity.
     """
     from flowref.adapters.user.adapter import part_of
 
     try:
         z = x
-        listed = settled.dialect.parts(obj)  # type: ignore[misc]  # asked before
+        listed = settled.dialect.parts(obj)  # type: ignore[misc]  # the caller checked
         for _, part in listed:
             dialect = part_of(part, has_column_log_dets(settled.dialect))
             z, ladj = dialect.forward(part, z, context)  # type: ignore[union-attr, misc]  # a failure means no
@@ -43,13 +43,13 @@ def made_of(obj: Any, settled: Settled, x: Any, context: Any) -> bool:
                 wholes.append(settled.dialect.forward(obj, x, context)[0])  # type: ignore[misc]
         off = max((z - whole).abs().max() for whole in wholes)
         return bool(off <= SAME * (1 + settled.latent.abs().max()))
-    except Exception:  # which error is no affair of the whole
+    except Exception:  # any exception means no
         return False
 
 
 @contextlib.contextmanager
 def _moved_beside(obj: Any, parts: Sequence[Any]) -> Iterator[bool]:
-    """The object with the parameters that belong to none of some parts moved, and whether there are any."""
+    """Move the parameters that belong to no part; yields whether there are any, and restores them."""
     inner = {id(parameter) for part in parts for parameter in part.parameters()}
     beside = [
         parameter.detach()

@@ -1,4 +1,6 @@
-"""What calls of a user's object show at one point: how it speaks, and whether its calls fit each other."""
+"""Calling conventions of a user's object, found by calls at one point, and whether the calls are
+consistent.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ from flowref.model import (
 
 
 def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -> Settled:
-    """How an object speaks, as far as calls show it. ``shaped``: its map is known to take points of
-    this shape, so that a log-density that raises is broken.
+    """The calling conventions of an object, as far as calls show them. ``shaped``: its map is known to
+    accept this shape, so that a raising log-density is a failure.
     """
     if (count := inquiry.chosen.get(CLASSES)) and context is not None:
         settled = resolve_calls(inquiry.without(CLASSES), x, labels_of(context, int(count)), shaped)
@@ -80,7 +82,7 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
 def _settle_density(
     inquiry: Inquiry, settled: Settled, x: Any, context: Any, shaped: bool
 ) -> Settled:
-    """With its log-density as calls show it; without it where that raises, and the map does not."""
+    """The conventions of the log-density; without it if it raises and the map does not."""
     obj, dialect = inquiry.obj, settled.dialect
     if calls.method_of(dialect.log_prob) and computes_in_arrays(obj, dialect.log_prob, x, context):
         dialect = replace(dialect, log_prob=partial(through_arrays, ask=dialect.log_prob))
@@ -90,7 +92,7 @@ def _settle_density(
     except Exception as error:
         if dialect.forward is None:
             raise
-        # What is not implemented says nothing of shapes.
+        # NotImplementedError says nothing about shapes.
         if not shaped and not isinstance(error, NotImplementedError):
             raise NoWayBack(error) from error
         broken = {"log_prob": f"{one_line(error, 200)}{user_code_location(error)}"}
@@ -113,16 +115,18 @@ def _settle_density(
 
 
 def _squeezes(obj: Any, ask: Any, x: Any, context: Any) -> bool:
-    """Whether the log-density of a batch of one point has no axis, as scipy's has none."""
+    """Whether the log-density of one point is a scalar, as in scipy."""
     try:
         told = ask(obj, x[:1], None if context is None else context[:1])
-    except Exception:  # that it refuses one point is the laws' affair
+    except Exception:  # rejecting a single point is tested by laws
         return False
     return tuple(getattr(told, "shape", (1,))) == ()
 
 
 def _given_alike(inquiry: Inquiry) -> Inquiry:
-    """What is asked of one whose log-density is given what its map was settled to be given: a mask of ones, or a label."""
+    """The inquiry with what the map was found to need, a mask of ones or a label, for the log-density as
+    well.
+    """
     name, _, kind = inquiry.chosen.get(GIVEN_ONES, "").partition("=")
     method = calls.method_of(inquiry.dialect.log_prob)
     if not name or not method or name not in signatures.required(inquiry.obj, method):
@@ -133,8 +137,8 @@ def _given_alike(inquiry: Inquiry) -> Inquiry:
 
 
 def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
-    """What is asked of a density that has its map in a pair of methods, such as encode and decode, or
-    that is called for it and has no way back; as it was where it has none.
+    """The inquiry of a density with the convention of its map, if that is a pair of methods such as encode
+    and decode, or the call of the object; unchanged if it has no map.
     """
     from flowref.adapters.user.adapter import dialect_of
 
@@ -151,7 +155,7 @@ def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
 
 
 def _with_samples(obj: Any, dialect: Dialect, chosen: Chosen) -> Dialect:
-    """The dialect of a density that was found by a call, with its samples and its base."""
+    """The dialect of a density found by calls, with its sampler and base."""
     sample = sampler(obj, chosen) or dialect.sample
     return replace(dialect, sample=sample, **calls.of_base(obj))
 
@@ -163,17 +167,17 @@ def _settle_map(inquiry: Inquiry, x: Any, context: Any) -> Settled:
         run = obj if callable(obj) else getattr(obj, "forward", None)
         try:
             out = None if run is None else run(x) if context is None else run(x, context)
-        except Exception:  # it may want more than that
+        except Exception:  # it may need more arguments
             out = None
         if len(getattr(out, "shape", (0, 0))) <= 1 < len(x.shape):
-            # A density whose forward returns its log-likelihood, and no latent.
+            # A density whose forward returns its log-likelihood.
             return Settled(replace(dialect, forward=None, inverse=None, base_log_prob=None))
     try:
         settled = settle_map(obj, dialect, x, context, chosen, volume)
     except TargetError:
         if dialect.log_prob is None or "forward" in chosen or not encodes(obj):
             raise
-        # A density that has an encoder besides.
+        # A density that has an encoder as well.
         return Settled(replace(dialect, forward=None, inverse=None, base_log_prob=None))
     if facts.normalizer is not None:
         said = tuple(one for one in settled.conventions if one != NO_LADJ)
@@ -184,8 +188,8 @@ def _settle_map(inquiry: Inquiry, x: Any, context: Any) -> Settled:
 
 
 class NoWayBack(Exception):
-    """The map works on a shape, and the way back, or the log-density, raises ``error``; ``sampled``: the
-    shapes that samples have instead.
+    """The map accepts a shape at which the inverse, or the log-density, raises ``error``; ``sampled``: the
+    shapes of samples.
     """
 
     def __init__(self, error: Exception, *sampled: Shape) -> None:
@@ -194,8 +198,10 @@ class NoWayBack(Exception):
 
 
 def resolve_object(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
-    """How an object speaks where every call takes a batch of events and keeps the number of entries; None where one
-    returns something else. Raises what a call raises, `NoWayBack` where the map alone takes it.
+    """The calling conventions, if all calls accept a batch of events and keep the number of entries; None
+    if one returns something else.
+
+    Raises the exception of a call, or `NoWayBack` if only the map accepts the shape.
     """
     obj, settled = inquiry.obj, resolve_calls(inquiry, x, context, shaped=False)
     dialect, latent = settled.dialect, settled.latent
@@ -209,7 +215,7 @@ def resolve_object(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
     if latent is not None and dialect.inverse is not None:
         try:
             back, _ = dialect.inverse(obj, latent, context)
-        except Exception as error:  # whose fault it is shows when other shapes are tried
+        except Exception as error:  # other shapes will show the cause
             raise NoWayBack(error) from error
         if back.shape != x.shape:
             return None
@@ -223,9 +229,9 @@ def resolve_object(inquiry: Inquiry, x: Any, context: Any) -> Settled | None:
 
 def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
     try:
-        drawn = dialect.sample(obj, 2, None)  # type: ignore[misc]  # asked before
+        drawn = dialect.sample(obj, 2, None)  # type: ignore[misc]  # the caller checked
         shape = tuple(drawn.shape)
-    except Exception:  # what a sampler does is the laws' affair
+    except Exception:  # samplers are tested by laws
         return
     if shape != (2, *x.shape[1:]):
         other = (shape[1:],) if shape[:1] == (2,) else ()
@@ -233,7 +239,7 @@ def _samples_fit(obj: Any, dialect: Dialect, x: Any) -> None:
 
 
 def unknown_shape(obj: Any, raised: Sequence[Exception], more: str = "") -> UnknownShape:
-    """What to say of an object whose calls take no event that was tried."""
+    """The error for an object whose calls accept none of the tried events."""
     own = f"{raised_most(raised)}; " if raised else ""
     return UnknownShape(
         f"{own}the event shape of {type(obj).__name__} is not known; give it as ?event=3 or "
@@ -242,9 +248,7 @@ def unknown_shape(obj: Any, raised: Sequence[Exception], more: str = "") -> Unkn
 
 
 def raised_most(raised: Sequence[Exception]) -> str:
-    """What an object raised, with the place in its own file: what it raised most often, the first
-    among equals.
-    """
+    """The most frequent error of an object with its line in the user's file; the first among equals."""
     sentences = [
         str(error)
         if isinstance(error, FlowrefError)

@@ -1,4 +1,4 @@
-"""Why an object of a user was taken for what it is, a sentence for each attribute that decided."""
+"""Reasons for what a user's object was recognized as, a sentence for each deciding attribute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
 from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import Dialect, Facts
 
-# Abilities that follow from a method, in the order in which they are told -> what it is taken for.
+# Method -> what it makes of the object, in the order of reporting.
 ABILITIES = {
     "inverse": "the way back",
     "log_prob": "a log-density",
@@ -24,7 +24,7 @@ ABILITIES = {
     "dequantize": "dequantization",
     "push": "a map that may draw, with its contribution to the log-likelihood",
     "pull": "its way back",
-    "repair": "puts moved parameters right",
+    "repair": "projects moved parameters to their valid set",
 }
 # Attributes that state facts.
 STATED = (
@@ -34,7 +34,7 @@ STATED = (
 
 
 def object_reasons(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
-    """What was read off an object, a sentence each."""
+    """The reasons, a sentence each."""
     return tuple(_recognition_reasons(obj, dialect, facts))
 
 
@@ -45,7 +45,7 @@ def _recognition_reasons(obj: Any, dialect: Dialect, facts: Facts) -> Iterator[s
         how = (
             "log_abs_det_jacobian gives its log-det"
             if usual_log_det(obj)
-            else "it is to return its log-det beside the value"
+            else "it should return its log-det with the value"
         )
         yield f"forward is a map; {how}"
     for name, meaning in ABILITIES.items():

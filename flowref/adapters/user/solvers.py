@@ -1,4 +1,4 @@
-"""Whether code hands its field to a library that solves differential equations."""
+"""Whether code calls a library of ODE solvers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from flowref.model import Array
 
-# Libraries whose functions follow a field, each as exactly as it is told at the call.
+# ODE libraries; accuracy is an argument of each call.
 LIBRARIES = ("torchdiffeq", "torchode", "diffrax")
-# What an iteration, and a log-det that is integrated, are held to where nothing is promised of them.
+# Tolerances of an iteration and of an integrated log-det, if none is promised.
 FOUND, SOLVED = 1e-5, 1e-4
-# An adaptive solver takes other steps for another draw of an estimate that it integrates beside the
-# values: so many times its accuracy these may move, and so little of what the estimate moves.
+# An adaptive solver takes other steps for each draw of an estimate that it integrates with the
+# values: values may vary by this multiple of its accuracy, and by this fraction of the estimate's
+# variation.
 STEPS, LITTLE = 100.0, 0.05
 
 
 def integrates(obj: Any) -> bool:
-    """Whether a method of an object, or of a module within, names a function of such a library."""
+    """Whether a method of an object or of its modules refers to such a library."""
     return any(
         str(getattr(named, "__module__", None) or getattr(named, "__name__", "")).partition(".")[0]
         in LIBRARIES
@@ -37,15 +38,14 @@ def _functions_of_modules(obj: Any) -> Iterator[types.FunctionType]:
 
 
 def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
-    """What a function names of its module."""
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield function.__globals__[name]
 
 
 def steps_differ(obj: Any, values: tuple[Array, Array], estimates: tuple[Array, Array]) -> bool:
-    """Whether what hands its field to a library has values that differ from draw to draw by the steps of a solver
-    alone, which follow the estimate beside them.
+    """Whether values ``(n, *event)`` of an object with an ODE library differ between two draws only by
+    solver steps that adapt to random estimates ``(n,)``.
     """
     return integrates(obj) and within_solver_error(values, estimates, STEPS * SOLVED)
 
@@ -53,8 +53,8 @@ def steps_differ(obj: Any, values: tuple[Array, Array], estimates: tuple[Array, 
 def within_solver_error(
     values: tuple[Array, Array], estimates: tuple[Array, Array], accuracy: float
 ) -> bool:
-    """Whether values move by no more than the error of a solver, whose steps follow an estimate that moves
-    far more.
+    """Whether values ``(n, *event)`` of two draws differ by at most a solver's ``accuracy``, while the
+    estimates ``(n,)`` that its steps adapt to differ far more.
     """
     (one, other), (first, second) = values, estimates
     if not accuracy or one.shape != other.shape or first.shape != second.shape or not first.size:

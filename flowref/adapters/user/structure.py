@@ -1,6 +1,4 @@
-"""What users declare of the structure of their objects: by attributes of the object, and as text in
-a spec.
-"""
+"""Declared structure of users' objects: by attributes, and as text in a spec."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ from flowref.model import (
 
 
 def coupling_of(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that an object declares by its attributes: ``kept``, a mask or the name of one,
-    and ``coupling``, its kind.
+    """The coupling declared by the attributes ``kept``, a mask or its name, and ``coupling``, its kind;
+    None without ``kept``.
 
-    A module under the name ``conditioner`` is taken for that; ``masked = True`` declares that it
-    gives parameters for kept entries as well.
+    A module ``conditioner`` is its conditioner; ``masked = True`` declares that it returns parameters of
+    kept entries as well.
     """
     mask = _mask(getattr(obj, "kept", None), shape)
     if mask is None or len(mask) != math.prod(shape) or not mask:
@@ -44,7 +42,6 @@ def coupling_of(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def _mask(kept: Any, shape: Shape) -> tuple[float, ...] | None:
-    """A mask from what an object has under ``kept``, or None."""
     if isinstance(kept, str):
         return mask_of(kept, shape)
     try:
@@ -55,8 +52,8 @@ def _mask(kept: Any, shape: Shape) -> tuple[float, ...] | None:
 
 
 def mask_of(text: str, shape: Shape) -> tuple[float, ...] | None:
-    """A mask as typed after kept=: a name (see `MASKS`), with ``:1`` for the other parity, or the
-    indices of the entries that are kept; None for anything else.
+    """The mask of a typed kept=: a name (see `MASKS`), with ``:1`` for the other parity, or indices of kept
+    entries; None for anything else.
     """
     name, _, parity = text.partition(":")
     if name in MASKS and parity in ("", "0", "1"):
@@ -72,8 +69,8 @@ def mask_of(text: str, shape: Shape) -> tuple[float, ...] | None:
 
 
 def squeezing_of(text: str, name: str) -> Squeezing:
-    """A squeeze as typed after squeeze=: an order, "undeclared", and a colon with the factor if it
-    is not 2.
+    """The squeeze of a typed squeeze=: an order, or "undeclared", with :factor if it is not 2. Raises
+    `SpecError`.
     """
     order, _, factor = text.partition(":")
     if order not in (*ORDERS, "undeclared") or not (factor or "2").isdigit():
@@ -85,8 +82,8 @@ def squeezing_of(text: str, name: str) -> Squeezing:
 
 
 def levels_of(obj: Any) -> dict[str, Any]:
-    """The squeeze and the multi-scale map that an object declares by attributes ``squeezing`` and
-    ``multi_scale``, dictionaries of the fields; those that it does not declare are left out.
+    """The squeeze and multi-scale map declared by attributes ``squeezing`` and ``multi_scale``,
+    dictionaries of fields; only those declared.
     """
     declared = {
         "squeezing": _structure_attribute(obj, "squeezing", Squeezing),
@@ -100,7 +97,7 @@ def _structure_attribute(obj: Any, name: str, kind: type[Squeezing] | type[Multi
     if not isinstance(attribute, Mapping):
         return attribute if isinstance(attribute, (Squeezing, MultiScale)) else None
     if not set(attribute) & {field.name for field in fields(kind)}:
-        return None  # an attribute of that name for something else
+        return None  # an unrelated attribute of that name
     try:
         return kind(**{key: _frozen(value) for key, value in attribute.items()})
     except TypeError as error:
@@ -112,9 +109,7 @@ def _frozen(value: Any) -> Any:
 
 
 def preprocessing_of(obj: Any) -> Preprocessing | None:
-    """The logit that an object declares to be or to begin with, by an attribute ``preprocessing``:
-    a dictionary of the fields.
-    """
+    """The logit declared by an attribute ``preprocessing``, a dictionary of fields; None if not declared."""
     attribute = getattr(obj, "preprocessing", None)
     if not isinstance(attribute, Mapping) or not attribute:
         return None

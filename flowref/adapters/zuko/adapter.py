@@ -1,6 +1,4 @@
-"""Zuko: lazy transforms and flows, whose forward call maps data to latents, and the transforms they
-are made of.
-"""
+"""Zuko: lazy transforms and flows, whose forward call maps data to latents, and their transforms."""
 
 from __future__ import annotations
 
@@ -62,14 +60,14 @@ def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
-    # With contexts, one sample is drawn for each of them.
+    # One sample per context.
     return obj().sample((n,)) if context is None else obj(context).sample()
 
 
 def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
     if context is None:
         return obj().rsample_and_log_prob((n,))
-    # As many for each context, whose axis is the last.
+    # Equally many per context, whose axis is last.
     draws, density = obj(context).rsample_and_log_prob((n // len(context),))
     return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), density.transpose(0, 1).reshape(n)
 
@@ -91,7 +89,7 @@ def flow_rescale(obj: Any, factor: float) -> Any:
     from torch.distributions import AffineTransform
     from zuko.lazy import Flow, UnconditionalTransform
 
-    # One scale per coordinate: the log-det of a single one with event_dim=1 counts it once.
+    # One scale per coordinate: a single one with event_dim=1 would be counted once in the log-det.
     scale = torch.full(tuple(obj.base().event_shape), 1 / factor)
     scaling = UnconditionalTransform(
         AffineTransform, torch.zeros_like(scale), scale, buffer=True, event_dim=1
@@ -140,8 +138,7 @@ FLOW = Dialect(
     chain=flow_chain,
     invert=flow_invert,
 )
-# Its inverse reaches no further than a bound, as its documentation says, so that samples beyond
-# would be clipped there.
+# Its inverse is limited to a documented bound, so that samples outside would be clipped.
 BOUNDED_FLOW = replace(FLOW, sample=None, sample_log_prob=None, base_sample=None, rsample=None)
 DENSITY = replace(
     torch_dialects.DENSITY,
@@ -155,7 +152,7 @@ def recognizes(obj: Any) -> Dialect | None:
     """The dialect of a transform, a density or a lazy one of either, or None."""
     from torch.distributions import Distribution, Transform
 
-    names = lineage(obj)  # where lazy classes live changed from version to version
+    names = lineage(obj)  # the module of lazy classes varies with the version
     if "Flow" in names:
         return FLOW if reaches_everywhere(obj) else BOUNDED_FLOW
     if "LazyTransform" in names:

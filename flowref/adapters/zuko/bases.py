@@ -1,4 +1,4 @@
-"""The distributions of Zuko that no transform makes."""
+"""Zuko's distributions without transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A construction of every transform, lazy transform and flow of Zuko."""
+"""Constructions of all transforms, lazy transforms and flows of Zuko."""
 
 from __future__ import annotations
 
@@ -172,7 +172,5 @@ def flows() -> Constructions:
 
 
 def promised(name: str) -> dict[str, bool]:
-    """What a flow promises by its name: that its couplings, which alternate between the two parts,
-    transform every entry.
-    """
+    """Promises implied by a flow's name: alternating couplings transform every entry."""
     return {"transforms-all": True} if name in ("NICE", "RealNVP") else {}

@@ -1,6 +1,4 @@
-"""The facts that the classes of Zuko tell: features and contexts, supports, tolerances and
-promises.
-"""
+"""Facts of Zuko classes: features and contexts, supports, tolerances and promises."""
 
 from __future__ import annotations
 
@@ -24,20 +22,18 @@ from flowref.adapters.common.traits import Traits, compose, facts_of
 from flowref.adapters.zuko.structure import coupling
 from flowref.model import REAL, Facts, Shape
 
-# Bisection errors of one coordinate enter the parameters of the next ones, and those of one layer
-# the next layer.
+# Bisection errors propagate to later coordinates, whose parameters depend on earlier ones, and
+# through layers.
 SPREAD = 1e3
-# The adaptive solver keeps its local errors below about 1e-5 of the state, and within this box
-# below the tolerance.
+# The adaptive solver keeps local errors below about 1e-5 of the state, and below the tolerance
+# within this box.
 SOLVER, BOX = 1e-2, interval(-10.0, 10.0)
 
 DIMS = frozenset({"batch-dims"})
-# Its steps are chosen for a whole batch: a point's result depends on its neighbors, within the
-# solver's tolerance.
+# Steps are chosen for a whole batch: results depend on other points, within the solver's tolerance.
 ADAPTIVE = frozenset({"estimator", "adaptive-steps", "fixed", "near-as-given", "truncated-domain"})
-# Its values are a quadrature and its derivative that of the exact integral, which agree while the
-# integrand is tame:
-# moved parameters make it jump, and then the quadrature is not even monotone.
+# Its values are a quadrature and its derivative the exact integrand, which agree only for smooth
+# integrands: with perturbed parameters the quadrature is not even monotone.
 QUADRATURE = frozenset({"estimator", "fixed"})
 TAINTS = ADAPTIVE | QUADRATURE | {"truncated-domain"}
 PROMISES: dict[str, frozenset[str]] = {
@@ -86,10 +82,10 @@ def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
     if "Flow" not in names and "LazyDistribution" in names:
         return facts_of(Traits(promises=DIMS), shape, shape, context_shape=contexts)
     whole = lazy_traits(obj.transform if "Flow" in names else obj)
-    if {"Partial", "LazyTransform"} <= names:  # a constant transform, which may be elementwise
+    if {"Partial", "LazyTransform"} <= names:  # a constant transform, possibly elementwise
         return transform_facts(obj(), shape, whole)
-    # Per feature: the base distribution is wider than the image of the transform, or not all of it
-    # is reached.
+    # Per feature: the base distribution is wider than the transform's range, or not all of it is
+    # reached.
     slack = 4e-6 if "NCSF" in names else 2e-6 if "GF" in names else 0.0
     extra: dict[str, Any] = {"normalization_tolerance": slack * shape[0]} if slack else {}
     if "Flow" in names:
@@ -100,20 +96,18 @@ def _lazy_facts(obj: Any, event: Shape | None) -> Facts:
 
 
 def lazy_traits(obj: Any) -> Traits:
-    """What is known of a lazy transform."""
     names = lineage(obj)
     if "LazyInverse" in names:
         return lazy_traits(obj.transform).inverted()
     if "LazyComposedTransform" in names:
         stages = [lazy_traits(stage) for stage in obj.transforms]
-        # The documented domain is that of the first transform: later ones are fed through a
-        # clipping layer.
+        # The documented domain is that of the first transform: later ones follow a clipping layer.
         return replace(_compose(stages), declared=stages[0].declared)
     if "FFJTransform" in names:
         return Traits(domain=BOX, promises=ADAPTIVE, tolerance=SOLVER)
     if not hasattr(obj, "univariate"):
         return traits(obj()) if "Partial" in names else Traits(promises=frozenset())
-    alone = traits(_univariate(obj))
+    alone = traits(_univariate_of_layer(obj))
     promises, spread = alone.promises, 1.0
     if "UMNN" in {type(module).__name__ for module in obj.modules()}:
         promises |= QUADRATURE
@@ -129,7 +123,7 @@ def lazy_traits(obj: Any) -> Traits:
 
 
 def _compose(stages: Sequence[Traits]) -> Traits:
-    """The composition, where a spline that follows a circular shift of its own bound maps the
+    """The traits of a composition, in which a spline after a circular shift with its own bound maps the
     circle onto itself.
     """
     fitted: list[Traits] = []
@@ -156,7 +150,7 @@ def _near(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
 
 
 def reaches_everywhere(flow: Any) -> bool:
-    """Whether the inverse of a flow's transform is not confined to a bound."""
+    """Whether the inverse of a flow's transform is unbounded."""
     promises = lazy_traits(flow.transform).promises
     return "truncated-domain" not in promises or "adaptive-steps" in promises
 
@@ -165,8 +159,8 @@ def _ordered(obj: Any) -> bool:
     return obj.order is not None and obj.order.tolist() == sorted(obj.order.tolist())
 
 
-def _univariate(obj: Any) -> Any:
-    """The univariate transform of a layer, for parameters zero."""
+def _univariate_of_layer(obj: Any) -> Any:
+    """The univariate transform of a layer, at zero parameters."""
     import torch
 
     features, _ = sizes(obj)
@@ -177,7 +171,7 @@ def _univariate(obj: Any) -> Any:
 
 
 def traits(transform: Any) -> Traits:
-    """What is known of a transform."""
+    """The traits of a transform."""
     whole = traits_by_parts(transform, traits, _compose)
     if whole is not None:
         return whole
@@ -188,8 +182,7 @@ def traits(transform: Any) -> Traits:
     if "CircularShiftTransform" in names:
         return replace(alone, knots=(0.0,))
     if "MonotonicRQSTransform" in names:
-        # The last knot is a cumulative sum, good to a few digits of the dtype that the facts were
-        # read in.
+        # The last knot is a cumulative sum with a rounding error of the facts' dtype.
         bound = float(f"{float(transform.horizontal.detach().reshape(-1)[-1]):.5g}")
         return replace(alone, knots=(-bound, bound))
     if "FreeFormJacobianTransform" in names:
@@ -197,17 +190,16 @@ def traits(transform: Any) -> Traits:
             alone, domain=BOX, codomain=None, tolerance=SOLVER, promises=alone.promises - DIMS
         )
     if names & {"AutoregressiveTransform", "CouplingTransform"}:
-        # What it is made of is known only once it is called.
+        # Its parts are known only once it is called.
         return replace(alone, codomain=None, declared=False)
     return alone
 
 
 def _bisected(transform: Any, alone: Traits, names: set[str]) -> Traits:
-    """A transform that is inverted by bisection within its bound, to an absolute tolerance."""
+    """The traits of a transform inverted by bisection within its bound, to an absolute tolerance."""
     bound = float(transform.bound)
     if "BernsteinTransform" in names:
-        # Extrapolated linearly beyond the bound; the bounded one leaves a small gap in its image
-        # there.
+        # Linearly extrapolated outside; the bounded one leaves a small gap in its range there.
         codomain = None if "BoundedBernsteinTransform" in names else REAL
         return replace(
             alone, codomain=codomain, knots=(-bound, bound), tolerance=float(transform.eps)
@@ -223,7 +215,7 @@ def _bisected(transform: Any, alone: Traits, names: set[str]) -> Traits:
 
 
 def sizes(obj: Any) -> tuple[int, int]:
-    """The numbers of features and of context features that a lazy object tells, or 0."""
+    """The numbers of features and context features that a lazy object states, or 0."""
     names = lineage(obj)
     if "Flow" in names:
         shape = tuple(obj.base().event_shape)
@@ -259,7 +251,6 @@ def sizes(obj: Any) -> tuple[int, int]:
 
 
 def _own_event(transform: Any) -> Shape | None:
-    """The event shape that a class of this library tells by its parameters."""
     names = lineage(transform)
     for kind, name in (
         ("RotationTransform", "R"),

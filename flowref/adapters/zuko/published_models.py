@@ -1,4 +1,4 @@
-"""Models of published size, of Zuko."""
+"""Zuko models of published size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flowref.adapters.common.published_models import DenseSetting, Model, Spline
 
 
 def models() -> dict[str, Model]:
-    """Name -> model. Zuko's splines end at 5, not at 3."""
+    """Name -> model. Zuko's splines end at 5 instead of 3."""
     table = {
         f"nsf-{data}": Model(partial(_splines, size), (size.features,), sizes.NSF)
         for data, size in sizes.AUTOREGRESSIVE_SPLINES.items()
@@ -26,7 +26,7 @@ def models() -> dict[str, Model]:
 def _splines(size: SplineSetting) -> Any:
     from zuko.flows import NSF
 
-    # A block is of two layers.
+    # A block has two layers.
     return NSF(
         size.features,
         bins=size.bins,

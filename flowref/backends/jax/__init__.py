@@ -1,1 +1,3 @@
-"""JAX: pytrees and functions as subjects, and random rounding of jaxprs that are run step by step."""
+"""JAX: pytrees and functions as subjects, and random rounding of jaxprs that are run step
+by step.
+"""

@@ -1,8 +1,8 @@
-"""Primitives of jaxprs as numpy computes them: small programs run faster so than they compile.
+"""Primitives of jaxprs in numpy: small programs run faster this way than they compile.
 
-Each entry takes an equation and gives a function of its arrays. What stands in no table is asked of JAX,
-one operation at a time (`interpreter.py`). Functions of numpy differ from XLA's by a few units in the last
-place, which is a thousandth of what random rounding moves.
+Each entry takes an equation and returns a function of its arrays. Primitives without an entry are
+run by JAX, one operation at a time (`interpreter.py`). Results of numpy and XLA differ by a few
+units in the last place, a thousandth of the random rounding.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _div(equation: Any) -> Function | None:
 
 
 def _total_order(compare: Any) -> Prepare:
-    """Comparisons by which -0 comes before 0, and nan last: of the bits, as whole numbers."""
+    """Comparisons in the total order of floats, with -0 before 0 and nan last: of the bits, as
+    integers.
+    """
 
     def prepare(equation: Any) -> Function | None:
         dtype = _dtype_in(equation)
@@ -109,7 +111,7 @@ def _round(equation: Any) -> Function | None:
 
 
 def _shifted(function: Function) -> Prepare:
-    """Shifts of unsigned numbers, which leave nothing where they go beyond the width."""
+    """Shifts of unsigned integers; a shift beyond the width gives 0."""
 
     def prepare(equation: Any) -> Function | None:
         dtype = _dtype(equation)
@@ -142,8 +144,8 @@ def _broadcast(equation: Any) -> Function:
 
 
 def _reshaped(equation: Any) -> Function:
-    """Of reshape, squeeze and expand_dims: the shape that comes out says all, but where axes are put in
-    another order before, as what `jax.vmap` makes of a convolution's gradient does.
+    """Reshape, squeeze and expand_dims: the result's shape suffices, unless axes are transposed
+    first, as `jax.vmap` does in the gradient of a convolution.
     """
     shape, order = equation.outvars[0].aval.shape, equation.params.get("dimensions")
     if equation.primitive.name == "reshape" and order is not None:
@@ -237,7 +239,7 @@ def _reduced(function: Function) -> Prepare:
 
 
 def _of_truths(function: Function) -> Prepare:
-    """Reductions that mean bits where they are not given truth values."""
+    """Reductions of booleans; on integers the primitives are bitwise."""
     return lambda equation: _reduced(function)(equation) if _dtype(equation).kind == "b" else None
 
 
@@ -337,7 +339,7 @@ FUNCTIONS: dict[str, Prepare] = {
 
 
 def function_of(equation: Any) -> Function | None:
-    """The function of an equation's arrays, or None where numpy has none."""
+    """Returns the function of an equation's arrays, or None if numpy has none."""
     prepare = FUNCTIONS.get(equation.primitive.name)
     kinds = [getattr(one.aval, "dtype", None) for one in (*equation.invars, *equation.outvars)]
     plain = all(isinstance(kind, np.dtype) for kind in kinds) or prepare in (

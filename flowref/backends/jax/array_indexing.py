@@ -1,4 +1,4 @@
-"""Gathers and scatters of jaxprs as numpy computes them."""
+"""Gathers and scatters of jaxprs in numpy."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-# Modes by name: what is done with places outside of an array.
+# The name of the mode that drops indices outside of an array.
 DROPS = "FILL_OR_DROP"
 
 
 def gathered(equation: Any) -> Callable[..., Any]:
-    """`lax.gather`: windows of an array, each beginning where a row of indices says."""
+    """`lax.gather`: windows of an array, whose origins are rows of indices."""
     params = equation.params
     numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
     shape = equation.invars[0].aval.shape
     ones = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
     windows = [axis for axis in range(len(shape)) if axis not in ones]
     drops = params["mode"].name == DROPS
-    fill = _filling(equation) if drops else None
+    fill = _fill_value(equation) if drops else None
     out = len(equation.outvars[0].aval.shape)
     offsets = [int(axis) for axis in numbers.offset_dims]
     order = offsets_last(out, offsets)
@@ -43,7 +43,7 @@ def gathered(equation: Any) -> Callable[..., Any]:
 
 
 def scattered(update: Callable[..., None]) -> Callable[[Any], Callable[..., Any] | None]:
-    """`lax.scatter` and its like: windows of updates, put into an array, or added to it."""
+    """`lax.scatter` and its variants: windows of updates, written into an array or added to it."""
 
     def prepare(equation: Any) -> Callable[..., Any] | None:
         params = equation.params
@@ -86,12 +86,12 @@ def scattered(update: Callable[..., None]) -> Callable[[Any], Callable[..., Any]
 
 
 def replace_in_place(made: Any, places: Any, new: Any) -> None:
-    """Entries are replaced."""
+    """Replaces entries; for repeated indices the last value stays."""
     made[places] = new
 
 
 def add_in_place(made: Any, places: Any, new: Any) -> None:
-    """Entries are added to, as often as they are named."""
+    """Adds to entries; repeated indices accumulate."""
     np.add.at(made, places, new)
 
 
@@ -109,8 +109,8 @@ def _window_indices(
     batched: Sequence[int],
     index_batched: Sequence[int],
 ) -> tuple[tuple[Any, ...], Any]:
-    """For each axis of an array, the places of all entries of all windows, and which windows lie in the
-    array; those that do not are moved into it.
+    """For each axis of an array, the indices of all entries of all windows, and a mask of the
+    windows inside the array; those outside are moved into it.
     """
     rows = indices.shape[:-1]
     inside = np.ones(rows, bool)
@@ -134,8 +134,7 @@ def _window_indices(
     return tuple(places), inside
 
 
-def _filling(equation: Any) -> Any:
-    """What stands where a window lies outside."""
+def _fill_value(equation: Any) -> Any:
     value, dtype = equation.params["fill_value"], np.dtype(equation.outvars[0].aval.dtype)
     if value is not None:
         return np.asarray(value, dtype)

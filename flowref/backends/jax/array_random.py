@@ -1,8 +1,8 @@
-"""Random bits of JAX as numpy computes them: bit for bit those of its default generator, which takes long
-to compile for each number of samples.
+"""Random bits of JAX's default generator in numpy, bit for bit: compiling it takes long for each
+number of samples.
 
-Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (2011), Threefry-2x32
-with 20 rounds; JAX counts entries in row-major order.
+Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (2011),
+Threefry-2x32 with 20 rounds; JAX counts entries in row-major order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ import jax
 import numpy as np
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-# Numbers of gamma variables that are compiled.
+# Numbers of gamma variables for which programs are compiled.
 GAMMAS = (64, 2**12, 2**15, 2**17)
 PARITY = np.uint32(0x1BD11BDA)
 
 
 def random_bits(equation: Any) -> Callable[..., Any] | None:
-    """`random_bits`: a key, or an array of keys, and the shape of what each of them gives."""
+    """`random_bits`: bits of a shape for a key, or for each of an array of keys; None for other
+    generators.
+    """
     params, keys = equation.params, equation.invars[0].aval
     width, shape = params["bit_width"], tuple(params["shape"])
     if not counts(keys) or width not in (8, 16, 32, 64):
@@ -38,7 +40,7 @@ def random_bits(equation: Any) -> Callable[..., Any] | None:
 
 
 def random_split(equation: Any) -> Callable[..., Any] | None:
-    """`random_split`: keys from a key."""
+    """`random_split`: keys from a key; None for other generators."""
     keys, shape = equation.invars[0].aval, tuple(equation.params["shape"])
     if not counts(keys):
         return None
@@ -51,8 +53,8 @@ def random_split(equation: Any) -> Callable[..., Any] | None:
 
 
 def random_gamma(equation: Any) -> Callable[..., Any] | None:
-    """`random_gamma`: JAX compiles it at each call, half a second long. What is drawn for an entry knows
-    its key and its place only, so that others may stand behind, and few numbers of them are compiled.
+    """`random_gamma`: JAX compiles it at each call, for half a second. The draw for an entry
+    depends on its key and index only, so entries are padded to a few compiled numbers.
     """
     keys, alpha = (variable.aval for variable in equation.invars)
     lead, shape = keys.shape, alpha.shape
@@ -81,13 +83,13 @@ def _gammas(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Any:
 
 
 def counts(keys: Any) -> bool:
-    """Whether keys are those of the default generator, which hashes the place of each entry."""
+    """Whether keys are of the default generator, which hashes the index of each entry."""
     generator = getattr(getattr(keys.dtype, "_impl", None), "name", "")
     return generator == "threefry2x32" and bool(jax.config.jax_threefry_partitionable)
 
 
 def hashed(key: Any, keys: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """The two words of each entry of a shape, for each of some keys."""
+    """The two hashed words of each entry of ``shape``, for keys of shape ``keys``."""
     halves = np.asarray(jax.random.key_data(key)).reshape(*keys, 1, 2)
     count = np.arange(math.prod(shape), dtype=np.uint64)
     return threefry(
@@ -99,7 +101,7 @@ def hashed(key: Any, keys: tuple[int, ...], shape: tuple[int, ...]) -> tuple[Any
 
 
 def threefry(first: Any, second: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    """The hash of pairs of 32-bit words under a key of two."""
+    """The Threefry-2x32 hash of pairs of 32-bit words under a two-word key."""
     keys = (first, second, first ^ second ^ PARITY)
     x, y = high + keys[0], low + keys[1]
     for number in range(5):

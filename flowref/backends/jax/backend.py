@@ -1,4 +1,4 @@
-"""JAX as a `Backend`: what this folder does, under the names of the protocol."""
+"""JAX as a `Backend`: the functions of this folder under the names of the protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Jax(Backend):
-    """JAX on the CPU, imported when it is first used."""
+    """JAX on the CPU, imported on first use."""
 
     name = requires = "jax"
 
@@ -33,8 +33,8 @@ class Jax(Backend):
         return {name: importlib.metadata.version(name) for name in ("jax", "jaxlib")}
 
     def worker_setup(self) -> None:
-        """Import jax on the CPU, and let it use one thread: the order of sums depends on their
-        number.
+        """Import jax on the CPU, and restrict it to one thread: the order of sums depends on the
+        number of threads.
         """
         os.environ.setdefault("JAX_PLATFORMS", "cpu")
         flags = os.environ.get("XLA_FLAGS", "")
@@ -42,35 +42,40 @@ class Jax(Backend):
             os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false".strip()
         import jax
 
-        jax.numpy.zeros(1)  # the platform is chosen by the first array
+        jax.numpy.zeros(1)  # the first array chooses the platform
 
     def owns(self, obj: Any) -> bool:
-        """Whether an object is of a class of JAX, holds its arrays, or has functions that call it."""
+        """Whether an object is of a class of JAX, holds its arrays, or has functions that
+        call it.
+        """
         from flowref.backends.jax.jax_objects import owns
 
         return owns(obj)
 
     def sandbox(self, seed: int, dtype: str | None = None) -> AbstractContextManager[Any]:
-        """See `Backend.sandbox`; 64-bit types are on for this thread, and for no longer."""
+        """See `Backend.sandbox`; 64-bit types are enabled for this thread, inside only."""
         from flowref.backends.jax.sandbox import jax_sandbox
 
         return jax_sandbox(seed, dtype)
 
     def importing(self) -> AbstractContextManager[Any]:
-        """64-bit types: without them constants of a module would be made in single precision."""
+        """Enables 64-bit types: without them constants of a module would be float32."""
         from flowref.backends.jax.sandbox import x64_types
 
         return x64_types(True)
 
     def building(self) -> AbstractContextManager[Any]:
-        """See `Backend.building`; to compile what a coupling flow draws takes a third of its audit."""
+        """See `Backend.building`: compiling the draws of a coupling flow takes a third of its
+        audit.
+        """
         from flowref.backends.jax.eager_operations import uncompiled
 
         return uncompiled()
 
     def once(self, function: Callable[..., T], *args: Any) -> T:
-        """See `Backend.once`: it is traced, and run step by step with numpy; compiled where it iterates. Arrays of
-        objects are arguments of the program, those of what it gives are its results.
+        """See `Backend.once`: the function is traced, and run step by step with numpy; it is
+        compiled if it iterates. Arrays of objects are arguments of the program, and arrays in
+        its result are results.
         """
         import jax
 
@@ -93,7 +98,9 @@ class Jax(Backend):
         return found
 
     def duplicate(self, obj: Any) -> Any:
-        """The object itself where it cannot change, as pytrees cannot; others with new attributes."""
+        """The object itself if it is immutable, as pytrees are; other objects with new
+        attributes.
+        """
         from flowref.backends.jax.trees import independent_object
 
         return independent_object(obj)
@@ -111,7 +118,7 @@ class Jax(Backend):
         return cast(obj, dtype)
 
     def load_weights(self, obj: Any, path: Path, key: str) -> None:
-        """A pytree cannot be changed in place."""
+        """Raises `TargetError`: a pytree cannot be changed in place."""
         raise TargetError(
             f"{path} is not read: objects of JAX cannot be changed in place; name a factory that "
             "loads them, as with equinox.tree_deserialise_leaves"
@@ -124,7 +131,7 @@ class Jax(Backend):
         return [tuple(array.shape) for array in arrays(obj)]
 
     def resting(self, obj: Any) -> str:
-        """See `Backend.resting`: what stands in no pytree."""
+        """See `Backend.resting`: arrays outside of pytrees."""
         from flowref.backends.jax.trees import TOLD_BY, resting
 
         return TOLD_BY if resting(obj) else ""
@@ -142,7 +149,9 @@ class Jax(Backend):
         return array(value)
 
     def count_operations(self) -> AbstractContextManager[Counter]:
-        """Count the operations of the traces of a subject's calls: what runs is compiled."""
+        """Counts the operations in the traces of a subject's calls, since calls themselves are
+        compiled.
+        """
         from flowref.backends.jax.operation_count import counting_operations
 
         return counting_operations()
@@ -166,8 +175,8 @@ class Jax(Backend):
         return JaxTracedCall(obj, call, x, context)
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
-        """Programs are rounded when they are compiled (see `Subject.noise`): no code outside of a
-        subject can be.
+        """Raises `Unsupported`: rounding is compiled into a subject's programs (see
+        `Subject.noise`).
         """
         raise Unsupported("code of JAX is rounded at random within subjects only")
 

@@ -1,4 +1,4 @@
-"""What a primitive that no table lists does to floating numbers, seen by giving some to it."""
+"""Whether a primitive without a table entry rounds, found by running it on numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flowref.backends.rounding import ordinary_numbers, unrounded
 LISTED = EXACT | INSIDE | NORMWISE | SPECIAL.keys() | ARGUMENT.keys() | PLAIN | CALLS.keys() | LOOPS
 
 
-# What calls Python from a program; replicas call it one after the other.
+# The primitive that calls Python from a program; replicas call it one after the other.
 CALLBACK = "pure_callback"
 
 
@@ -34,27 +34,29 @@ def bound(equation: Any) -> Callable[..., Any]:
     """The primitive of an equation with its parameters, as a function of its arguments."""
     primitive = equation.primitive
     ready = primitive.get_bind_params(equation.params)
-    # Before JAX 0.8 with the functions that come first among the arguments.
+    # Before JAX 0.8 together with the functions that come first among the arguments.
     first, params = ready if isinstance(ready, tuple) else ((), ready)
-    if primitive.name == CALLBACK and params.get("vmap_method") is None:  # as of `equinox.error_if`
+    if primitive.name == CALLBACK and params.get("vmap_method") is None:  # as in `equinox.error_if`
         params = {**params, "vmap_method": "sequential"}
     return partial(primitive.bind, *first, **params)
 
 
 def exact(equation: Any) -> bool:
-    """Whether the primitive of an equation rounds nothing: by its table, or as it behaves."""
+    """Whether the primitive of an equation does not round: by its table, or as observed."""
     name = equation.primitive.name
     return name in EXACT or (name not in LISTED and _copies(equation))
 
 
 def rounds_arguments(equation: Any) -> bool:
-    """Whether its arguments are rounded as well as its results, as of all that nobody knows."""
+    """Whether its arguments are rounded as well as its results; so are those of unknown
+    primitives.
+    """
     name = equation.primitive.name
     return name in INSIDE or (name not in LISTED and not _copies(equation))
 
 
 def unknown(equation: Any) -> bool:
-    """Whether it has floating results of which nothing says whether they are rounded, or how."""
+    """Whether it has floating results of which it is unknown whether they are rounded, or how."""
     floating = any(
         jnp.issubdtype(getattr(out.aval, "dtype", bool), jnp.inexact) for out in equation.outvars
     )
@@ -63,8 +65,8 @@ def unknown(equation: Any) -> bool:
 
 
 def called_program(equation: Any) -> Any:
-    """The program that an equation stands for, where it means to run one; None of all others. An unlisted
-    primitive means that where it holds one program, of arguments and results as its own.
+    """Returns the program that an equation calls, or None. An unlisted primitive counts as a call
+    if it holds one program with the same arguments and results.
     """
     name, params = equation.primitive.name, equation.params
     if name in CALLS:
@@ -94,7 +96,7 @@ def _copies(equation: Any) -> bool:
         with jax.ensure_compile_time_eval():
             found = run(*map(jnp.asarray, given))
         results = [np.asarray(one) for one in jax.tree.leaves(found)]
-    except Exception:  # what it takes is not known
+    except Exception:  # unknown arguments
         return False
     results = [_real(one) for one in results if one.dtype.kind in "fc"]
     numbers = [_real(one) for one in given if one.dtype.kind in "fc"]
@@ -104,7 +106,6 @@ def _copies(equation: Any) -> bool:
 
 
 def _random_argument(aval: Any, generator: Any) -> Any:
-    """Numbers for an argument."""
     kind = np.dtype(aval.dtype)
     if kind.kind in "iub":
         return generator.integers(0, 2, aval.shape).astype(kind)

@@ -11,14 +11,14 @@ import numpy as np
 from flowref.backends.jax.live import Live, call_digest
 from flowref.model import Array, Mapped, Unsupported, derive
 
-# What JAX says of loops whose number of steps is not known beforehand: `ValueError`.
+# JAX's `ValueError` for loops of unknown length.
 NO_WAY_BACK = "Reverse-mode differentiation does not work"
 
 
 @contextlib.contextmanager
 def reversible() -> Iterator[None]:
-    """Where a call runs through a `jax.lax.while_loop` JAX has no reverse mode, whatever is right: that is
-    `Unsupported`, and no error of the call.
+    """Turns JAX's error about reverse mode through a `jax.lax.while_loop` into `Unsupported`: it
+    is not an error of the call.
     """
     try:
         yield
@@ -32,7 +32,9 @@ def reversible() -> Iterator[None]:
 
 
 def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> Array:
-    """See `Subject.jacobian`; by forward mode, which leads through every loop."""
+    """See `Subject.jacobian`; ``(n, outputs, inputs)``, by forward mode, which works through every
+    loop.
+    """
     return np.asarray(live.evaluate(f"jacobian {name}", x, context))
 
 
@@ -51,9 +53,9 @@ def pull(
     draws: int | None = None,
     training: bool = False,
 ) -> Any:
-    """See `flowref.backends.derivatives.Pull`: by reverse mode."""
+    """See `flowref.backends.derivatives.Derivatives.pull`: by reverse mode."""
     if draws is not None or training:
-        raise Unsupported("what it draws depends on a key")
+        raise Unsupported("its draws depend on a key")
     _require_all_arrays(only)
     both = _weights(live, values), _weights(live, ladjs)
     if toward != "parameters":
@@ -90,7 +92,7 @@ def along(
 
 
 def steps(live: Live, seed: int, only: str = "") -> list[Array]:
-    """The direction in which `along` moves the arrays."""
+    """The direction in which `along` moves the arrays, one array in the shape of each leaf."""
     _require_all_arrays(only)
     with live.calling():
         return [np.asarray(step) for step in live.directions(seed)]

@@ -1,6 +1,8 @@
-"""Op by op without a compiler: what JAX runs outside of any trace is compiled too, each operation alone and
-for each shape, so that the first gradient of a spline takes ten seconds and the second some milliseconds.
-Here each is traced alone and run with numpy; what the code meets are arrays with values, as op by op.
+"""Eager operations without a compiler.
+
+JAX compiles operations outside of traces too, each alone and for each shape, so that the first
+gradient of a spline takes ten seconds and the second some milliseconds. Here each operation is
+traced alone and run with numpy; the code still sees arrays with values.
 """
 
 from __future__ import annotations
@@ -16,19 +18,19 @@ from jax._src import core
 from flowref.backends.jax.interpreter import Stepped, TooLong
 from flowref.model import Undecidable
 
-# What makes an array of a number; older versions have no such operation.
+# The primitive that makes an array of a number; older versions have none.
 STAGE = getattr(core, "stage_p", None)
 
 
 class Uncompiled(core.EvalTrace):  # type: ignore[misc]  # JAX is not looked into
-    """What evaluates operations on arrays by numpy, and by JAX where numpy cannot."""
+    """Evaluates operations on arrays by numpy, or by JAX where numpy cannot."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known: dict[Any, Stepped] = {}
 
     def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
-        """One operation, or a function that is jitted."""
+        """Evaluates one operation, or a jitted function."""
         given = [core.full_lower(one) for one in args]
         with core.set_current_trace(core.eval_trace):
             if primitive is not STAGE and all(map(is_number_or_array, given)):
@@ -39,7 +41,7 @@ class Uncompiled(core.EvalTrace):  # type: ignore[misc]  # JAX is not looked int
             return super().process_primitive(primitive, given, params)
 
     def stepped(self, primitive: Any, given: list[Any], params: Any) -> Stepped:
-        """The operation as a program; the same for arrays of the same kind."""
+        """The operation as a program, cached for arrays of the same kind."""
 
         def alone(*inner: Any) -> Any:
             return primitive.bind(*inner, **params)
@@ -55,12 +57,12 @@ class Uncompiled(core.EvalTrace):  # type: ignore[misc]  # JAX is not looked int
 
 
 def is_number_or_array(value: Any) -> bool:
-    """Whether a value is a number or an array, random keys among them."""
+    """Whether a value is a number or an array, random keys included."""
     return isinstance(value, bool | int | float | complex | np.ndarray | np.generic | jax.Array)
 
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
-    """Where operations on arrays are not compiled."""
+    """Inside, operations on arrays are not compiled."""
     with core.set_current_trace(Uncompiled()):
         yield

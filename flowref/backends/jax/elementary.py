@@ -1,5 +1,5 @@
-"""Operations of JAX that have other names elsewhere, taken apart into few: comparisons and choices, products of matrices, and
-entries of an array by their places.
+"""Operations of JAX in terms of a few elementary ones: comparisons and selections, matrix
+products, and entries of an array by index.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ Rule = Callable[[Any], Callable[..., Any]]
 
 
 def _piecewise_rule(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
-    """By comparisons, which a path decides: with numbers as they are, which tell of signs. ``pieces``: of the arguments, and in
-    turn of what was chosen, whether it is true, and what is chosen then and else.
+    """A piecewise function by comparisons, whose outcomes are part of a path. ``pieces``:
+    functions of the arguments, where the first is replaced by the last selection, that return
+    (condition, then, else).
     """
 
     def rule(equation: Any) -> Callable[..., Any]:
@@ -42,7 +43,7 @@ def _piecewise_rule(*pieces: Callable[..., tuple[Any, Any, Any]]) -> Rule:
 
 
 def stretched_to_shape(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Stretched along axes of one."""
+    """Broadcasts x to a shape, along axes of size one."""
     if np.shape(x) == shape:
         return x
     return (
@@ -53,14 +54,13 @@ def stretched_to_shape(x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _iota_call(equation: Any) -> Callable[..., Any]:
-    """Whole numbers, of which nothing has to be computed."""
+    """Integers, a constant of the program."""
     shape, axis = equation.params["shape"], equation.params["dimension"]
     dtype = equation.outvars[0].aval.dtype
     return lambda: lax.convert_element_type(lax.broadcasted_iota(np.int64, shape, axis), dtype)
 
 
 def _broadcast(equation: Any) -> Callable[..., Any]:
-    """A reshape, and a stretch of axes of one."""
     shape, places = equation.params["shape"], equation.params["broadcast_dimensions"]
     ones = [1] * len(shape)
     for place, size in zip(places, equation.invars[0].aval.shape, strict=True):
@@ -76,7 +76,6 @@ def _broadcast(equation: Any) -> Callable[..., Any]:
 
 
 def _slice(equation: Any) -> Callable[..., Any]:
-    """Cut along one axis after another."""
     params = equation.params
     steps = params["strides"] or [1] * len(params["start_indices"])
     ends = list(zip(params["start_indices"], params["limit_indices"], steps, strict=True))
@@ -105,7 +104,6 @@ def _stack(equation: Any) -> Callable[..., Any]:
 
 
 def _dot(equation: Any) -> Callable[..., Any]:
-    """A product of matrices, with one batch axis or none."""
     (left_in, right_in), (left_batch, right_batch) = equation.params["dimension_numbers"]
     left, right = (variable.aval for variable in equation.invars)
     left_free = [axis for axis in range(left.ndim) if axis not in (*left_in, *left_batch)]
@@ -133,13 +131,13 @@ def _dot(equation: Any) -> Callable[..., Any]:
 
 
 def unsqueezed(x: Any, axis: int) -> Any:
-    """With an axis of one."""
+    """Inserts an axis of size one."""
     shape = np.shape(x)
     return lax.reshape(x, (*shape[:axis], 1, *shape[axis:]))
 
 
 def entries(x: Any, places: Any) -> Any:
-    """Some entries of an array, by their places in the array as a list."""
+    """Entries of an array, by flat index."""
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))
     return lax.gather(
         lax.reshape(x, (math.prod(np.shape(x)),)), unsqueezed(places, np.ndim(places)), numbers, (1,),
@@ -148,13 +146,12 @@ def entries(x: Any, places: Any) -> Any:
 
 
 def _flat_indices(each: Sequence[Any]) -> Any:
-    """Places in an array as a list, of places along each axis."""
     strides = np.cumprod([1, *each[0].shape[:0:-1]])[::-1]
     return sum(one * stride for one, stride in zip(each, strides, strict=True))
 
 
 def _moving(equation: Any) -> Callable[..., Any]:
-    """What puts entries of arrays elsewhere, by what it makes of their places: of each array that is no array of places."""
+    """An operation that moves entries of arrays, found by applying it to their flat indices."""
     name, kinds = equation.primitive.name, [one.aval.dtype for one in equation.invars]
     bound = behavior.bound(equation)
     if name == "gather" and equation.params["mode"].name == "FILL_OR_DROP":
@@ -184,7 +181,7 @@ def _moving(equation: Any) -> Callable[..., Any]:
 
 
 def _adding(equation: Any) -> Callable[..., Any]:
-    """A sum with what is put at places of its own, where no two are put at one."""
+    """A scatter-add at distinct indices, as a sum."""
     numbers, mode = equation.params["dimension_numbers"], equation.params["mode"]
 
     def run(x: Any, places: Any, added: Any) -> Any:
@@ -212,7 +209,7 @@ def _primitive_call(equation: Any, **params: Any) -> Callable[..., Any]:
 
 
 def _sort(equation: Any) -> Callable[..., Any]:
-    """By the order of the first array, which a path decides."""
+    """A sort by the order of the first array, which is part of a path."""
     axis = equation.params["dimension"]
 
     def run(*given: Any) -> Any:
@@ -240,7 +237,9 @@ def _triangular(equation: Any) -> Callable[..., Any]:
 
 
 def _factors(equation: Any) -> Callable[..., Any]:
-    """An elimination without pivots, of rows in the order that pivots took, which a path decides."""
+    """An LU elimination without pivoting, of rows in the order of the pivots, which is part of a
+    path.
+    """
     bound = behavior.bound(equation)
 
     def run(x: Any) -> Any:
@@ -277,12 +276,12 @@ def _eliminated(x: Any) -> Any:
 
 
 MOVING = ("gather", "dynamic_slice", "dynamic_update_slice", "scatter", "pad", "tile")
-# What operations are taken apart into, where they give floating numbers.
+# Rules for operations with floating results.
 RULES: dict[str, Rule] = {
     "max": _piecewise_rule(lambda a, b: (lax.gt_p.bind(a, b), a, b)),
     "min": _piecewise_rule(lambda a, b: (lax.lt_p.bind(a, b), a, b)),
     "abs": _piecewise_rule(lambda x: (lax.lt_p.bind(x, np.float64(0)), lax.neg(x), x)),
-    # Of the lower end, an array and the upper end.
+    # The lower bound, an array and the upper bound.
     "clamp": _piecewise_rule(
         lambda low, x, high: (lax.lt_p.bind(x, low), low, x),
         lambda y, x, high: (lax.gt_p.bind(y, high), high, y),
@@ -302,5 +301,5 @@ RULES: dict[str, Rule] = {
     "triangular_solve": _triangular,
     "lu": _factors,
 }
-# What is taken apart of truth values, too.
+# Operations with rules for booleans too.
 ANY = (*MOVING, "broadcast_in_dim", "slice", "split", "stack")

@@ -1,4 +1,6 @@
-"""Calls as a user makes them, and in other manners: compiled, mapped over rows, rematerialized."""
+"""Calls as a user makes them, and under other circumstances: compiled, mapped over rows,
+rematerialized.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ HOWS = ("plain", "compile", "vmap", "checkpoint")
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
-    """What a method is to a user: a function of arrays and numbers."""
+    """Returns a method as a function of arrays and numbers."""
     if name == "rescaled":
         return partial(rescaled, live)
     if name in POINTWISE:
@@ -33,7 +35,9 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
 
 
 def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Any:
-    """Call a method at points: `Mapped` of a map, an array of a density."""
+    """Calls a method at ``x`` ``(n, *event)``: a `Mapped` for maps, an array ``(n,)`` for
+    densities.
+    """
     if live.programs.traced.get(name):
         out = eager(live, name, (x, context))
         return out if name in PAIRED else out.value
@@ -42,7 +46,9 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> A
 
 
 def draw_samples(live: Live, name: str, n: int, seed: int, context: Array | None = None) -> Any:
-    """Samples from a key made of the seed."""
+    """Draws n samples ``(n, *event)``, from a key made of the seed; a `Mapped` if they come with
+    log-densities ``(n,)``.
+    """
     with live.calling():
         given = None if context is None else np.asarray(context, live.dtype)
         out = live.programs.draw(name, live.leaves, n, seed, given, live.rounding)
@@ -50,7 +56,9 @@ def draw_samples(live: Live, name: str, n: int, seed: int, context: Array | None
 
 
 def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = None) -> Mapped:
-    """What a kernel makes of points with a key made of the seed."""
+    """Calls a stochastic layer at ``x`` ``(n, *event)``, with a key made of the seed: value and
+    contribution ``(n,)``.
+    """
     with live.calling():
         support = live.facts.domain if name == "push" else live.facts.codomain
         points = live.points(x, call_digest(name, (x, seed, context)), support)
@@ -61,7 +69,7 @@ def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = 
 
 
 def call_op_by_op(live: Live, name: str, *inputs: Any) -> Array:
-    """Call another method, op by op."""
+    """Calls another method, eagerly."""
     function = live.dialect.function(name)
     with live.calling():
         out = function(live.object, *[as_jax_array(live, value) for value in inputs])
@@ -69,7 +77,7 @@ def call_op_by_op(live: Live, name: str, *inputs: Any) -> Array:
 
 
 def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
-    """The log-density of the data multiplied by a factor."""
+    """The log-density ``(n,)`` of the data multiplied by a factor."""
     rescale, log_prob = live.dialect.function("rescale"), live.dialect.function("log_prob")
 
     def called(leaves: Any, points: Any, given: Any) -> Any:
@@ -84,12 +92,12 @@ def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) 
 
 
 def as_jax_array(live: Live, value: Any, dtype: str | None = None) -> Any:
-    """An input as an array of JAX."""
+    """Converts arrays to JAX; other values are unchanged."""
     return jnp.asarray(value, dtype or live.dtype) if isinstance(value, np.ndarray) else value
 
 
 def as_mapped(name: str, out: Any) -> Mapped:
-    """The outcome of a call as plain values."""
+    """Converts the result of a call to a `Mapped`."""
     if name not in PAIRED:
         return Mapped(np.array(out), None)
     value, ladj = out
@@ -97,18 +105,18 @@ def as_mapped(name: str, out: Any) -> Mapped:
 
 
 def array(value: Any) -> Any:
-    """An array of numpy from one of JAX; Python numbers stay what they are."""
+    """Converts JAX arrays to numpy; returns Python numbers unchanged."""
     return np.array(value) if isinstance(value, jax.Array | np.ndarray | np.generic) else value
 
 
 def eager(live: Live, name: str, inputs: tuple[Any, ...]) -> Mapped:
-    """A call on exactly these rows, none added, op by op."""
+    """A call on exactly these rows, eagerly and without padding."""
     return _evaluate_call(live, name, inputs, live.dtype, MANNERS["compile"])
 
 
 def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
-    """A call in a manner. There is no mode, no gradient mode and no memory layout to choose. Plain
-    calls are compiled here, so that "compile", which asks for the other of the two, is op by op.
+    """A call under other circumstances; modes, gradient modes and memory layouts raise
+    `Unsupported`. Plain calls are compiled here, so "compile" runs eagerly, to compare both.
     """
     if manner.how == "vmap" and name in KERNELS:
         raise Unsupported("each row would have the key of the batch", waits=False)
@@ -166,7 +174,7 @@ def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def op_by_op(called: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that is not traced."""
+    """An eager call."""
 
     def run(*given: Any) -> Any:
         with uncompiled():

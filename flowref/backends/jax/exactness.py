@@ -1,5 +1,5 @@
-"""Where an operation on floating-point numbers has no rounding error at all: products with powers of two,
-sums with zero, sums of whole numbers and of one term.
+"""Where a floating-point operation is exact: products with powers of two, sums with zero, sums of
+integers and of one term.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 
 def trivial_sum(equation: Any) -> bool:
-    """Whether it is a sum over one term."""
+    """Whether an equation is a sum over one term."""
     if equation.primitive.name != "reduce_sum":
         return False
     shape = equation.invars[0].aval.shape
@@ -20,11 +20,11 @@ def trivial_sum(equation: Any) -> bool:
 
 
 def without_error(name: str, plain: Sequence[Any]) -> Any:
-    """Where an operation has no rounding error at all, as far as numbers of the program itself, None
-    where there are none, tell it: sums with zero and of whole numbers, products with and quotients by
-    powers of two. True everywhere, or an array; None if nowhere.
+    """Where an operation is exact, according to constants of the program (None for other
+    arguments): sums with zero and of integers, products with and quotients by powers of two.
+    Returns True if everywhere, a mask, or None if nowhere.
 
-    Entries that are known only when the program runs are taken to round.
+    Entries known only at run time count as rounding.
     """
     if any(value is not None and value.dtype.kind not in "fiu" for value in plain):
         return None
@@ -46,5 +46,5 @@ def without_error(name: str, plain: Sequence[Any]) -> Any:
 
 
 def _power_of_two(value: Any) -> Any:
-    """Where an entry is a power of two, or 0."""
+    """A mask of powers of two and 0."""
     return np.isin(np.abs(np.frexp(value)[0]), (0.0, 0.5))

@@ -1,7 +1,8 @@
-"""Programs of JAX as one list of operations of few kinds: what they call is inlined, loops of a known length are unrolled, and
-operations that have other names elsewhere are taken apart.
+"""Programs of JAX as one list of operations of few kinds: calls are inlined, loops of known length
+are unrolled, and operations are reduced to elementary ones.
 
-A derivative of code's own says nothing here: of ``custom_jvp`` and ``custom_vjp`` what they compute is inlined.
+Custom derivative rules do not matter here: the primal of ``custom_jvp`` and ``custom_vjp`` is
+inlined.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from flowref.backends.jax.operation_count import equations
 from flowref.backends.jax.primitives import CALLS
 from flowref.model import Unsupported
 
-# Operations up to which loops are unrolled.
+# The limit of operations when loops are unrolled.
 MOST = 20_000
-# Whose lines are not told: those of code that calls them are.
+# Packages whose source lines are not reported, but those of their callers.
 FRAMEWORKS = tuple(f"{Path(str(one.__file__)).parent}/" for one in (jax, np, flowref))
-BESIDE = ("/equinox/", "/flax/", "/jaxtyping/")
+LIBRARIES = ("/equinox/", "/flax/", "/jaxtyping/")
 
 
 class Untraced(Unsupported):
-    """A call that has no graph."""
+    """A call without a graph."""
 
 
 class ProgramValue(NamedTuple):
-    """A value of the program that is made; ``fixed``: the array that it is, where it depends on no input; ``truth``: of a truth
-    value that is read as a whole number, the truth value.
+    """A value of the program; ``fixed``: its array, if it depends on no input; ``truth``: the
+    boolean of which it is the integer.
     """
 
     now: Any
@@ -47,7 +48,9 @@ class ProgramValue(NamedTuple):
 
 
 def inlined(closed: ClosedJaxpr, *args: Any) -> tuple[ClosedJaxpr, tuple[str, ...]]:
-    """The program without calls and loops, and where it does not raise. Raises: `Untraced` of loops that depend on its inputs."""
+    """Returns the program without calls and loops, and the conditions under which it does not
+    raise. Raises `Untraced` for loops that depend on its inputs.
+    """
     steps = Inlining()
 
     def run(*given: Any) -> list[Any]:
@@ -57,14 +60,16 @@ def inlined(closed: ClosedJaxpr, *args: Any) -> tuple[ClosedJaxpr, tuple[str, ..
 
 
 class Inlining:
-    """``caller``: of whose line all is, while a function of a framework is inlined; ``guards``: where code would raise."""
+    """Inlines programs. ``caller``: the traceback for lines while a framework's function is
+    inlined; ``guards``: conditions under which the code would raise.
+    """
 
     def __init__(self) -> None:
         self.operations, self.caller = 0, None
         self.guards: list[str] = []
 
     def run(self, closed: Any, given: Sequence[ProgramValue]) -> list[ProgramValue]:
-        """What a program gives."""
+        """Inlines a program on values; returns its results."""
         jaxpr, consts = (
             (closed.jaxpr, closed.consts) if isinstance(closed, ClosedJaxpr) else (closed, [])
         )
@@ -89,7 +94,9 @@ class Inlining:
 
     @contextlib.contextmanager
     def line(self, equation: Any) -> Iterator[None]:
-        """What is made of an equation has its line, or that of the code which called what it stands in."""
+        """Results of an equation inside have its source line, or that of the code that called the
+        framework.
+        """
         outer = self.caller
         scanned = equation.primitive.name == "scan"
         called = equation.params["jaxpr"] if scanned else program_of(equation)
@@ -102,7 +109,7 @@ class Inlining:
             self.caller = outer
 
     def step(self, equation: Any, held: list[ProgramValue]) -> list[ProgramValue]:
-        """What one equation gives."""
+        """Inlines one equation; returns its results."""
         name = equation.primitive.name
         self.operations += 1
         if self.operations > MOST:
@@ -117,14 +124,14 @@ class Inlining:
             return held
         if name == "convert_element_type" and not isinstance(held[0].now, jax.core.Tracer):
             value = np.asarray(held[0].now)
-            if not value.ndim:  # a number in code stays one
+            if not value.ndim:  # Python numbers stay numbers
                 made = value.astype(equation.params["new_dtype"])
                 return [ProgramValue(made[()], made)]
         if (found := truth_of(equation, held)) is not None:
             return [found]
         if name == "select_n" and held[0].fixed is not None:
             which = np.unique(held[0].fixed)
-            if len(which) == 1:  # whatever the others are
+            if len(which) == 1:  # a single branch
                 chosen, out = held[1 + int(which[0])], equation.outvars[0].aval
                 known = None if chosen.fixed is None else np.broadcast_to(chosen.fixed, out.shape)
                 return [ProgramValue(stretched_to_shape(chosen.now, out.shape, out.dtype), known)]
@@ -135,7 +142,7 @@ class Inlining:
         bound = rule(equation) if rule is not None and apart else behavior.bound(equation)
         given = [one.now for one in held]
         if name == "scatter-add" and held[1].fixed is not None:
-            given[1] = held[1].fixed  # which are places of their own is seen
+            given[1] = held[1].fixed  # fixed indices show whether they are distinct
         out = bound(*given)
         results = list(out) if isinstance(out, list | tuple) else [out]
         return [
@@ -145,7 +152,7 @@ class Inlining:
 
 
 def constant_results(equation: Any, held: Sequence[ProgramValue]) -> list[Any]:
-    """The results of an equation that depends on no input; None of all others."""
+    """The results of an equation that depends on no input; None for all others."""
     given = [one.fixed for one in held]
     if any(one is None for one in given):
         return [None] * len(equation.outvars)
@@ -154,7 +161,9 @@ def constant_results(equation: Any, held: Sequence[ProgramValue]) -> list[Any]:
 
 
 def truth_of(equation: Any, held: Sequence[ProgramValue]) -> ProgramValue | None:
-    """What is made of a truth value that is read as a whole number, by branches that `jax.vmap` makes choices of."""
+    """The value of an equation on a boolean that was converted to an integer, as in branches that
+    `jax.vmap` turns into selections; None for all others.
+    """
     name, out = equation.primitive.name, equation.outvars[0].aval
     if name == "convert_element_type" and equation.invars[0].aval.dtype == bool:
         if np.dtype(out.dtype).kind not in "iu" or held[0].fixed is not None:
@@ -173,36 +182,36 @@ def truth_of(equation: Any, held: Sequence[ProgramValue]) -> ProgramValue | None
 
 
 def program_of(equation: Any) -> Any:
-    """The program that an equation means to run; None of all others."""
+    """The program that an equation calls, or None."""
     name = equation.primitive.name
     return equation.params.get(CALLS[name]) if name in CALLS else None
 
 
 def of_framework(called: Any) -> bool:
-    """Whether a function that is called is a framework's own."""
+    """Whether a called function belongs to a framework."""
     info = (called.jaxpr if isinstance(called, ClosedJaxpr) else called).debug_info
     place = getattr(info, "func_src_info", None) or ""
     file = place.rpartition(" at ")[2]
-    return file.startswith(FRAMEWORKS) or any(one in file for one in BESIDE)
+    return file.startswith(FRAMEWORKS) or any(one in file for one in LIBRARIES)
 
 
 def line_of(equation: Any) -> str:
-    """The last line of code that is no framework's."""
+    """The innermost frame outside of frameworks as "file:line", or ""."""
     trace = equation.source_info.traceback
-    told = ""
+    source = ""
     for frame in trace.frames if trace is not None else ():
         file = frame.file_name
         if file.startswith((*FRAMEWORKS, "<")):
             continue
         line = f"{Path(file).name}:{frame.line_num}"
-        if not any(one in file for one in BESIDE):
+        if not any(one in file for one in LIBRARIES):
             return line
-        told = told or line
-    return told
+        source = source or line
+    return source
 
 
 def primitive_and_line(equation: Any) -> str:
-    """A primitive and its line, in words."""
+    """A primitive with its source line."""
     line = line_of(equation)
     return f"{equation.primitive.name} ({line})" if line else str(equation.primitive.name)
 
@@ -253,7 +262,7 @@ def _while(steps: Inlining, equation: Any, held: list[ProgramValue]) -> list[Pro
 
 
 def _cond(steps: Inlining, equation: Any, held: list[ProgramValue]) -> list[ProgramValue]:
-    """Its branch; a choice between both where that depends on numbers, or the one that does not raise."""
+    """The branch; a selection if it depends on inputs, or the branch that does not raise."""
     which, branches = held[0].fixed, equation.params["branches"]
     if which is not None:
         return steps.run(branches[min(max(int(which), 0), len(branches) - 1)], held[1:])
@@ -275,7 +284,6 @@ def _calls_out(equation: Any) -> bool:
 
 
 def _solve(steps: Inlining, equation: Any, held: list[ProgramValue]) -> list[ProgramValue]:
-    """By its own solver."""
     lengths = equation.params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
     consts = held[before : before + lengths.solve]

@@ -1,11 +1,11 @@
-"""Programs run step by step with numpy, plain or rounded at random, and never compiled.
+"""Programs run step by step with numpy, clean or randomly rounded, without compilation.
 
-A noisy program takes a second to compile and is run a dozen times; step by step a run of some hundred
-operations takes a few milliseconds. What is given to users is compiled, as theirs is; what is measured
-beside it, derivatives and everything under noise, is run so. A program is traced once, at one shape;
-its replicas are further rows, each with noise of its own. All control flow is entered.
+A noisy program takes a second to compile and is run a dozen times; step by step a run of some
+hundred operations takes a few milliseconds. User-facing calls are compiled, like those of users;
+derivatives and everything under noise runs here. A program is traced once, at one shape; its
+replicas are further rows, each with noise of its own. All control flow is entered.
 
-Not seen: arithmetic by numpy or Python before tracing, and callbacks to the host.
+Not covered: arithmetic by numpy or Python before tracing, and callbacks to the host.
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000).
 """
@@ -36,26 +36,27 @@ from flowref.backends.jax.primitives import (
 )
 from flowref.model import Undecidable
 
-# Uniform numbers that all noise is read from, and the places where a reading may begin.
+# The number of uniform numbers from which all noise is read, and of possible start positions.
 BITS = 20
 NUMBERS = np.random.Generator(np.random.SFC64(20)).random(2 ** (BITS + 1)) * 2 - 1
-# Of single precision in a program of double precision: how much coarser its units are.
+# The ratio of the units of float32 and float64.
 COARSER = 2.0**29
-# Iterations that are taken step by step: a longer loop had better be compiled, and under noise does not settle.
+# The largest number of interpreted iterations: a longer loop should be compiled, and under noise
+# counts as non-converging.
 LONGEST = 1_000
 Step = Callable[[list[Any], "Noise | None"], None]
 
 
-class TooLong(Exception):  # no error: a loop that had better be compiled
-    """A loop runs more often than steps should be taken."""
+class TooLong(Exception):  # no error: a loop that should be compiled
+    """A loop runs more often than is interpreted."""
 
 
 class Noise:
-    """What random rounding does to a number: it is multiplied by 1 + magnitude * xi, xi uniform in [-1, 1].
+    """Random rounding: multiplication by 1 + magnitude * xi, xi uniform in [-1, 1].
 
-    ``single``: whether results in single precision are rounded by units of that. ``only``: the one dtype of
-    which results are disturbed, to see what they feed: all of them but whole numbers, such as a mask and
-    what is left of one, which are exact in any; and what is narrowed to it.
+    ``single``: whether float32 results are rounded in float32 units. ``only``: perturb results of
+    this dtype only, to see what they affect: all but integers, such as masks and their complements,
+    which are exact in any dtype; and casts to it.
     """
 
     def __init__(self, seed: int, magnitude: float, single: bool = False, only: Any = None) -> None:
@@ -63,14 +64,14 @@ class Noise:
         self.magnitude, self.single, self.only = magnitude, single, only
 
     def concerns(self, value: Any) -> bool:
-        """Whether an array is of floating numbers that are rounded, and has any."""
+        """Whether an array is floating, not empty, and to be rounded."""
         dtype = getattr(value, "dtype", None)
         if not isinstance(dtype, np.dtype) or dtype.kind not in "fc" or not value.size:
             return False
         return self.only is None or dtype == self.only
 
     def uniform(self, shape: tuple[int, ...]) -> Any:
-        """Numbers for one array; each call reads elsewhere."""
+        """Uniform numbers in [-1, 1] for one array; each call reads at another position."""
         size = math.prod(shape)
         begin = self.places.getrandbits(BITS)
         drawn = NUMBERS[begin : begin + size]
@@ -82,7 +83,7 @@ class Noise:
         return constant * (COARSER if coarse else 1.0) * self.magnitude
 
     def rounded(self, value: Any, constant: float = 1.0) -> Any:
-        """A value with a relative error; inf and nan stay what they are."""
+        """A value with a relative error; inf and nan are unchanged."""
         xi = self.uniform(value.shape)
         if value.dtype.kind == "c":
             xi = xi + 1j * self.uniform(value.shape)
@@ -103,7 +104,7 @@ class Noise:
 
 
 def numpy_result(value: Any) -> Any:
-    """A result as an array of numpy, where numpy has its type: it has none for random keys."""
+    """A result as a numpy array, except for random keys, which numpy does not support."""
     if isinstance(value, np.ndarray):
         return value
     dtype = getattr(value, "dtype", None)
@@ -111,16 +112,18 @@ def numpy_result(value: Any) -> Any:
 
 
 class Stepped:
-    """A function, traced for some arguments, that is run step by step for others of their shapes."""
+    """A function, traced for some arguments, that is run step by step for others of the same
+    shapes.
+    """
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*args)
-        # Whether a dtype of its results gives way to that of others, which arrays of numpy cannot say.
+        # Weakly typed results, which numpy arrays cannot represent.
         self.weak = any(getattr(out, "weak_type", False) for out in closed.out_avals)
         self.program, self.structure = Program(closed), jax.tree.structure(shape)
 
     def __call__(self, noise: Noise | None, *args: Any) -> Any:
-        """The results, as arrays of numpy."""
+        """The results, as numpy arrays."""
         given = [numpy_result(leaf) for leaf in jax.tree.leaves(args)]
         return jax.tree.unflatten(self.structure, self.program.run(given, noise))
 
@@ -134,7 +137,7 @@ class Program:
         )
         self.places: dict[Any, int] = {}
         self.start: list[Any] = []
-        # Values that depend on no argument, of which exactness can be told.
+        # Values that depend on no argument, whose exactness is known.
         self.known: dict[int, Any] = {}
         for variable, value in zip(jaxpr.constvars, consts, strict=True):
             self.known[self.place(variable)] = numpy_result(value)
@@ -144,7 +147,7 @@ class Program:
         self.outputs = [self.place(atom) for atom in jaxpr.outvars]
 
     def place(self, atom: Any) -> int:
-        """Where the value of an atom stands."""
+        """The table index of an atom's value."""
         if isinstance(atom, Literal):
             self.start.append(np.asarray(atom.val, dtype=atom.aval.dtype))
             self.known[len(self.start) - 1] = self.start[-1]
@@ -155,7 +158,7 @@ class Program:
         return self.places[atom]
 
     def run(self, args: Sequence[Any], noise: Noise | None) -> list[Any]:
-        """The outputs for some inputs."""
+        """Runs the program on inputs; returns its outputs."""
         values = list(self.start)
         for index, value in zip(self.inputs, args, strict=True):
             values[index] = value
@@ -164,7 +167,7 @@ class Program:
         return [values[index] for index in self.outputs]
 
     def step(self, equation: Any) -> Step | None:
-        """One equation as a step; none where its result is known beforehand."""
+        """One equation as a step; None if its result is constant."""
         sources = [self.place(atom) for atom in equation.invars]
         name = equation.primitive.name
         several = name in LOOPS or behavior.called_program(equation) is not None
@@ -192,24 +195,23 @@ class Program:
         return step
 
     def given(self, sources: Sequence[int]) -> list[Any]:
-        """The values that are known of some places, None elsewhere."""
+        """The known values at table indices, None elsewhere."""
         return [self.known.get(index) for index in sources]
 
 
-# What makes numbers from larger ones that are too small for their dtype: XLA's code gives zero then,
-# where numpy gives a number of fewer digits.
+# Primitives whose results may underflow: XLA flushes subnormal results to zero, numpy keeps them.
 UNDERFLOWS = frozenset(
     ("exp", "exp2", "logistic", "erfc", "pow", "integer_pow", "square", "mul", "div")
 )
 SMALLEST = {np.dtype(kind): np.finfo(kind).tiny for kind in (np.float64, np.float32)}
 NARROWING = "convert_element_type"
-# What gives other results each time, or something else than arrays.
+# Primitives with different results each time, or results that are not arrays.
 UNKNOWN = frozenset(("random_seed", "random_wrap", "random_bits", "random_split"))
 
 
 class Operation:
-    """One primitive, and how its results are rounded. ``known``: its arguments as far as they depend
-    on none of the program.
+    """One primitive, and how its results are rounded. ``known``: its constant arguments, None for
+    others.
     """
 
     def __init__(self, equation: Any, known: Sequence[Any]) -> None:
@@ -258,7 +260,7 @@ class Operation:
         return not self.exact if noise.only is None else not self.moves or self.name == NARROWING
 
     def before(self, given: list[Any], noise: Noise) -> list[Any]:
-        """The arguments as what rounds inside meets them."""
+        """The arguments, rounded if the primitive rounds inside."""
         if self.inside:
             return [noise.rounded(one) if noise.concerns(one) else one for one in given]
         if self.times:
@@ -279,7 +281,7 @@ class Operation:
 
 
 def flushed(value: Any) -> Any:
-    """An array of real numbers with zeros in the place of subnormal ones."""
+    """A real array with subnormal numbers replaced by zero."""
     if value.dtype not in SMALLEST:
         return value
     small = np.abs(value) < SMALLEST[value.dtype]
@@ -287,7 +289,7 @@ def flushed(value: Any) -> Any:
 
 
 def asked_of_jax(equation: Any) -> Callable[..., Any]:
-    """A primitive as JAX runs it alone."""
+    """A primitive run alone by JAX."""
     bound = behavior.bound(equation)
 
     def run(*given: Any) -> Any:
@@ -300,7 +302,7 @@ Inner = Callable[[list[Any], "Noise | None"], list[Any]]
 
 
 def inner_of(equation: Any) -> Inner:
-    """An equation that runs programs of its own."""
+    """The function of an equation that runs inner programs."""
     name = equation.primitive.name
     if name in LOOPS:
         kinds: dict[str, Callable[[Any], Inner]] = {
@@ -318,7 +320,7 @@ class Scan:
         self.outs = [variable.aval for variable in equation.outvars]
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
-        """The last state, and what the iterations gave."""
+        """The last state, and the stacked outputs of the iterations."""
         params = self.params
         consts, carries, length = params["num_consts"], params["num_carry"], params["length"]
         fixed, held = given[:consts], given[consts : consts + carries]
@@ -333,13 +335,13 @@ class Scan:
 
 
 def stacked(parts: Sequence[Any]) -> Any:
-    """What iterations gave, along a first axis."""
+    """Stacks outputs of iterations along a first axis."""
     arrays = all(isinstance(part, np.ndarray | np.generic) for part in parts)
     return np.stack(parts) if arrays else jnp.stack(parts)
 
 
 class While:
-    """A loop of unknown length; rows that are done stay as they are."""
+    """A loop of unknown length; finished rows are not updated."""
 
     def __init__(self, equation: Any) -> None:
         params = equation.params
@@ -347,7 +349,7 @@ class While:
         self.condition, self.body = Program(params["cond_jaxpr"]), Program(params["body_jaxpr"])
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
-        """The last state; under noise nan in rows that do not settle."""
+        """The last state; under noise nan in rows that do not converge."""
         to_ask = given[: self.asked]
         to_move = given[self.asked : self.asked + self.moved]
         held = given[self.asked + self.moved :]
@@ -365,7 +367,7 @@ class While:
 
 
 def chosen(rows: Any, new: Any, old: Any) -> Any:
-    """What is new in some rows, and as it was in others."""
+    """New values in some rows, old ones in others."""
     rows = np.reshape(rows, np.shape(rows) + (1,) * (np.ndim(old) - np.ndim(rows)))
     return np.where(rows, new, old)
 
@@ -377,14 +379,14 @@ class Cond:
         self.branches = [Program(program) for program in equation.params["branches"]]
 
     def __call__(self, given: list[Any], noise: Noise | None) -> list[Any]:
-        """What the branch gives."""
+        """The results of the branch."""
         place, *operands = given
         which = min(max(int(place), 0), len(self.branches) - 1)
         return self.branches[which].run(operands, noise)
 
 
 class Solve:
-    """A linear solve is what its own solver does."""
+    """A linear solve, by its own solver."""
 
     def __init__(self, equation: Any) -> None:
         self.lengths = equation.params["const_lengths"]

@@ -1,5 +1,5 @@
-"""Calls of an object in float32, where 64-bit types are on as where they are off: which dtypes come of
-them, by abstract evaluation alone.
+"""Calls of an object in float32, with 64-bit types enabled as well as disabled: dtypes of the
+results, by abstract evaluation alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from flowref.backends.jax.live import Live
 from flowref.backends.jax.sandbox import jax_sandbox
 from flowref.model import Array, Unsupported, derive
 
-# How JAX says that it has no numbers of 64 bits, and which of them are no counters.
+# JAX's warning about missing 64-bit types, and the names of floating ones.
 TRUNCATED, DOUBLES = "Explicitly requested dtype", ("float64", "complex128")
 
 
 def float32_findings(
     live: Live, name: str, x: Array, context: Array | None = None, wide: bool = True
 ) -> tuple[tuple[str, ...], str]:
-    """See `Subject.single`. Arrays of double precision that a file or a closure made in its import are
-    nobody's slip: 64-bit types are on while it is imported. Where such are met nothing is told.
+    """See `Subject.single`. float64 arrays that a file or a closure made on import are no bug,
+    since 64-bit types are enabled on import. If there are any, nothing is reported.
     """
     called = live.programs.pair(name)
     with (
@@ -43,5 +43,5 @@ def float32_findings(
 
 
 def doubled(array: Any) -> bool:
-    """Whether an array is of double precision."""
+    """Whether an array is float64 or complex128."""
     return np.dtype(array.dtype).name in DOUBLES if array.dtype.kind in "fc" else False

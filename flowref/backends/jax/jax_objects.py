@@ -1,5 +1,5 @@
-"""Whose objects are JAX's: by their class, by the arrays that they hold, by what their functions refer to, or by
-what the modules of their classes import.
+"""Recognition of JAX objects: by their class, their arrays, what their functions refer to, or what
+the modules of their classes import.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ PACKAGES = frozenset(
         "distrax", "distreqx",
     }
 )  # fmt: skip
-# How deep functions are followed to what they refer to, and modules to those of their package that they import.
+# The depth to which references of functions, and imports within a package, are followed.
 DEEPEST = 3
-# Longer lists are no pairs of functions.
+# Longer lists are not pairs of functions.
 FEW = 6
 
 
 def owns(obj: Any) -> bool:
-    """Whether an object is of this framework, and of no other."""
+    """Whether an object belongs to JAX, and to no other framework."""
     packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
     if "torch" in packages:
         return False
@@ -33,7 +33,7 @@ def owns(obj: Any) -> bool:
         return True
     if isinstance(obj, tuple | list) and len(obj) <= FEW:
         return any(map(owns, obj))
-    if isinstance(obj, functools.partial):  # a function of parameters, with the parameters
+    if isinstance(obj, functools.partial):  # a function with its parameters bound
         return any(map(owns, (obj.func, *obj.args, *obj.keywords.values())))
     held = getattr(obj, "__dict__", {}).values()
     if any(isinstance(one, functools.partial) and owns(one) for one in held):
@@ -46,14 +46,14 @@ def owns(obj: Any) -> bool:
         return True
     if leaves_and_tree(obj)[0] and not any(_functions(obj)):
         return False
-    if any(_refers(function, DEEPEST) for function in _functions(obj)):
+    if any(_refers_to_jax(function, DEEPEST) for function in _functions(obj)):
         return True
     return imports_jax(type(obj))
 
 
 def imports_jax(kind: type) -> bool:
-    """Whether the module of a class, or of a base of it, imports JAX and not torch, by itself or through modules of
-    its package: a class without arrays may compute by those alone.
+    """Whether the module of a class, or of a base, imports JAX and not torch, directly or through
+    modules of its package: a class without arrays may compute with those.
     """
     seen = {base.__module__ for base in kind.__mro__} - {"builtins"}
     layer, found = list(seen), set[str]()
@@ -61,7 +61,7 @@ def imports_jax(kind: type) -> bool:
         inner = set[str]()
         for name in layer:
             package = name.partition(".")[0]
-            for imported in _imported(name):
+            for imported in _imported_modules(name):
                 other = imported.partition(".")[0]
                 (inner if other == package else found).add(imported if other == package else other)
         layer = list(inner - seen)
@@ -69,8 +69,7 @@ def imports_jax(kind: type) -> bool:
     return bool(found & PACKAGES) and "torch" not in found
 
 
-def _imported(name: str) -> Iterator[str]:
-    """The names of the modules that a module imports."""
+def _imported_modules(name: str) -> Iterator[str]:
     module = sys.modules.get(name)
     if module is not None and name.partition(".")[0] not in sys.stdlib_module_names:
         for value in list(vars(module).values()):
@@ -79,7 +78,7 @@ def _imported(name: str) -> Iterator[str]:
 
 
 def _functions(obj: Any) -> Iterator[types.FunctionType]:
-    """The functions that an object is, has as attributes, or is made of."""
+    """The functions that an object is, has as attributes, or is composed of."""
     if isinstance(obj, types.FunctionType):
         yield obj
     else:
@@ -92,11 +91,11 @@ def _functions(obj: Any) -> Iterator[types.FunctionType]:
                 yield inner
 
 
-def _refers(function: types.FunctionType, depth: int) -> bool:
-    """Whether a function refers to a module or an object of JAX, by itself or by functions that it
-    calls.
+def _refers_to_jax(function: types.FunctionType, depth: int) -> bool:
+    """Whether a function refers to a module or an object of JAX, directly or through functions
+    that it calls.
     """
-    names = set(_names(function.__code__))
+    names = set(_code_names(function.__code__))
     globals_ = function.__globals__
     values = [globals_[name] for name in names if name in globals_]
     values += [inner for _, inner in cells(function)]
@@ -108,15 +107,15 @@ def _refers(function: types.FunctionType, depth: int) -> bool:
         if str(getattr(inner, "__module__", "")).partition(".")[0] in PACKAGES:
             return True
         if isinstance(inner, types.FunctionType):
-            if depth and _refers(inner, depth - 1):
+            if depth and _refers_to_jax(inner, depth - 1):
                 return True
         elif not isinstance(inner, types.ModuleType | type) and imports_jax(type(inner)):
             return True
     return False
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
+def _code_names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+            yield from _code_names(constant)

@@ -1,4 +1,4 @@
-"""An object with more steps of its solver: made anew, for a pytree does not change."""
+"""Copies of an object with finer solver settings: a pytree cannot be changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flowref.backends.knobs import finer
 
 
 def refined(obj: Any, times: int) -> tuple[Any, bool]:
-    """The object with the knobs of its solvers turned, and whether there are any."""
+    """Returns the object with refined solver settings, and whether it has any."""
     turned: list[str] = []
     return _refined(obj, times, turned, 0), bool(turned)
 
@@ -33,13 +33,13 @@ def _refined(obj: Any, times: int, turned: list[str], depth: int) -> Any:
         return obj
     before = len(turned)
     values = _refined_attributes(vars(obj), times, turned, depth)
-    of_class = _refined_class_knobs(obj, times)
+    of_class = _refined_class_settings(obj, times)
     if len(turned) == before and not of_class:
         return obj
     made = copy.copy(obj)
     for name, value in values.items():
         object.__setattr__(made, name, value)
-    if of_class and _with(made, of_class):
+    if of_class and _set_class_settings(made, of_class):
         turned += of_class
     return made
 
@@ -56,8 +56,7 @@ def _refined_attributes(
     return found
 
 
-def _refined_class_knobs(obj: Any, times: int) -> dict[str, Any]:
-    """The knobs that an object has of the classes of a user, turned."""
+def _refined_class_settings(obj: Any, times: int) -> dict[str, Any]:
     held: dict[str, Any] = {}
     for base in reversed(type(obj).__mro__):
         if base.__module__.partition(".")[0] not in PACKAGES:
@@ -66,9 +65,9 @@ def _refined_class_knobs(obj: Any, times: int) -> dict[str, Any]:
     return {name: turn for name, turn in turned.items() if turn is not None}
 
 
-def _with(made: Any, knobs: dict[str, Any]) -> bool:
-    """Give a copy knobs that its class had, and say whether that could be done. A pytree, and a module that
-    is built anew in each call, keep nothing but their fields: theirs are those of a class of their own.
+def _set_class_settings(made: Any, knobs: dict[str, Any]) -> bool:
+    """Set solver settings of the class on a copy; returns whether that worked. A pytree, and a
+    module that is rebuilt in each call, keep only their fields: they get a class of their own.
     """
     import jax
 
@@ -82,15 +81,15 @@ def _with(made: Any, knobs: dict[str, Any]) -> bool:
     try:
         derived = _derived(kind, tuple(sorted(knobs.items())), tree)
         object.__setattr__(made, "__class__", derived)
-    except Exception:  # no class can derive from its own
+    except Exception:  # the class cannot be derived from
         return False
     return True
 
 
 @functools.cache
 def _derived(kind: type, knobs: tuple[tuple[str, Any], ...], tree: bool) -> type:
-    """A class with other knobs; ``tree``: whether its objects are flattened, as those of the class from
-    which it derives.
+    """A derived class with other settings; ``tree``: whether its objects are flattened like those
+    of the base.
     """
     import jax
 
@@ -108,6 +107,6 @@ def _derived(kind: type, knobs: tuple[tuple[str, Any], ...], tree: bool) -> type
         return made
 
     if tree:
-        with contextlib.suppress(ValueError):  # a library registers what derives from its classes
+        with contextlib.suppress(ValueError):  # some libraries register derived classes themselves
             jax.tree_util.register_pytree_node(derived, flatten, unflatten)
     return derived

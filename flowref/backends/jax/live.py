@@ -1,7 +1,6 @@
 """An object in one condition: programs that it shares with others, and arrays of its own.
 
-Where torch's backend lends copies, nothing is lent here: a pytree does not change, so that every call
-is as if made on a fresh copy.
+Torch's backend lends copies; a pytree cannot change, so every call is as if made on a fresh copy.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _COUNTED = itertools.count()
 
 @dataclass
 class Live:
-    """``moving``: for each array, whether training moves it."""
+    """An object in one condition. ``moving``: for each array, whether training moves it."""
 
     programs: Programs
     leaves: list[Any]
@@ -40,12 +39,12 @@ class Live:
     resolve: Callable[[Any], Dialect | None]
     rounding: tuple[int, float] | None = None
     given: Any = None  # the object as it was built
-    # Another one for the same object with other arrays.
+    # Distinguishes cached results of the same object with other arrays.
     number: int = field(default_factory=_COUNTED.__next__, init=False)
 
     @property
     def object(self) -> Any:
-        """The object itself."""
+        """The object with its arrays."""
         return self.programs.tree.filled(self.leaves)
 
     def having(self, leaves: list[Any]) -> Live:
@@ -54,9 +53,7 @@ class Live:
 
     @contextlib.contextmanager
     def calling(self, dtype: str = "") -> Iterator[None]:
-        """The circumstances of one call: fixed random states, and 64-bit types where they are
-        wanted, and nowhere else.
-        """
+        """The circumstances of one call: fixed random states, and 64-bit types only if needed."""
         with jax_sandbox(derive(self.seed, 17), dtype or self.dtype), np.errstate(all="ignore"):
             yield
 
@@ -71,14 +68,14 @@ class Live:
         ]
 
     def support_of(self, name: str) -> Support | None:
-        """The set that the points of a call come from, if it is declared."""
+        """The declared set that the points of a call come from, or None."""
         if name in ("forward", "cdf"):
             return self.facts.domain
         return self.facts.codomain if name == "inverse" else None
 
     def points(self, x: Array, stream: int, support: Support | None, place: int = 0) -> Array:
-        """Inputs in the subject's dtype; under noise, jittered so that kinks and zeros are seen.
-        Jitter does not leave a ``support`` that the point was in.
+        """Inputs ``(n, *event)`` in the subject's dtype; under noise they are jittered, so that
+        kinks and zeros are seen. ``support``: points in it stay in it.
         """
         plain = np.array(x, dtype=np.float64)
         if self.rounding is None:
@@ -96,7 +93,7 @@ class Live:
         return moved.reshape(plain.shape).astype(self.dtype)
 
     def evaluate(self, name: str, x: Array, context: Array | None = None, *more: Any) -> Any:
-        """A call of a batch, or a derivative of one; results are kept."""
+        """The result of a call at ``x`` ``(n, *event)``, or of a derivative of one; cached."""
         digest = call_digest(name, (x, context, *more))
         key = (self.number, self.rounding, digest)
         return KEPT.get(key, lambda: self._evaluate(name, digest, x, context, more))
@@ -117,7 +114,7 @@ class Live:
 
 
 def call_digest(name: str, inputs: tuple[Any, ...]) -> int:
-    """What tells a call from others, the same in every process."""
+    """A 63-bit digest of a call, the same in every process."""
     digest = hashlib.sha256(name.encode())
     for value in inputs:
         if isinstance(value, np.ndarray):
@@ -129,5 +126,5 @@ def call_digest(name: str, inputs: tuple[Any, ...]) -> int:
 
 
 def noise(live: Live, seed: int, magnitude: float) -> contextlib.AbstractContextManager[None]:
-    """Randomly round everything that the subject computes."""
+    """Inside, everything that the subject computes is randomly rounded."""
     return standing_in(live, rounding=(seed, magnitude))

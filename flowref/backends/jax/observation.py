@@ -1,5 +1,5 @@
-"""What one call does besides returning, as its trace tells: what it prints, which settings it
-changes, and in which precision it works.
+"""Side effects and precision of one call, from its trace: what it prints, which settings it
+changes, and its float32 arithmetic.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from flowref.model.call import arguments
 def observe(
     live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool = False
 ) -> Observation:
-    """See `Observation`. There is no mode, no global random state of JAX and no way to write to an
-    argument; the default dtype is that of 64-bit types being on, without which float64 is not there.
+    """See `Observation`. There are no modes, no global random state and no writes to arguments in
+    JAX; 64-bit types are enabled, since float64 does not exist otherwise.
     """
     if training:
         raise Unsupported("there is no train mode in JAX", waits=False)
@@ -32,7 +32,7 @@ def observe(
         raise Unsupported("it cannot be traced", waits=False)
     asked, seed = arguments(name, inputs, {})
     shapes = [(v.shape, str(v.dtype)) if isinstance(v, np.ndarray) else v for v in asked]
-    # A trace sees shapes, and no values.
+    # A trace depends on shapes only.
     form = name, live.dtype, seed, str(shapes)
     known = live.programs.observed.get(form)
     if known is None:
@@ -45,14 +45,14 @@ def observe(
 def _observe_call(
     live: Live, name: str, asked: list[Any], seed: int | None
 ) -> tuple[Observation, bool]:
-    """What a call does besides returning, and whether other values of these shapes show the same."""
-    speak = live.dialect.function(name)
+    """The `Observation` of a call, and whether it holds for all values of these shapes."""
+    function = live.dialect.function(name)
 
     def called(leaves: Any, *arrays: Any) -> Any:
         given = iter(arrays)
         ready = [next(given) if isinstance(v, np.ndarray) else v for v in asked]
         more = () if seed is None else (jax.random.key(seed % 2**32),)
-        return speak(live.programs.tree.filled(leaves), *ready, *more)
+        return function(live.programs.tree.filled(leaves), *ready, *more)
 
     with jax_sandbox(derive(live.seed, 17), live.dtype) as printed:
         arrays = [as_jax_array(live, value) for value in asked if isinstance(value, np.ndarray)]

@@ -1,4 +1,4 @@
-"""How many operations a program takes, read off its jaxpr, and the primitives that no table lists."""
+"""Numbers of operations of a jaxpr, and its primitives without a table entry."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from flowref.backends.jax.behavior import unknown
 
-# What a loop of unknown length is taken to be.
+# The assumed length of loops of unknown length.
 ASSUMED_ITERATIONS = 30
 
 
 class Counter:
-    """How many operations were asked for since the count began."""
+    """The number of operations of traced calls since the count began."""
 
     operations = 0
     readings = rows = 0
@@ -31,7 +31,7 @@ COUNTERS: list[Counter] = []
 
 @contextlib.contextmanager
 def counting_operations() -> Iterator[Counter]:
-    """Count the operations of the calls that are made inside, as their traces tell."""
+    """Counts the operations of calls inside, from their traces."""
     counter = Counter()
     COUNTERS.append(counter)
     try:
@@ -41,7 +41,7 @@ def counting_operations() -> Iterator[Counter]:
 
 
 def count(function: Callable[..., Any], *args: Any) -> None:
-    """Count one call."""
+    """Add one call to the active counters."""
     program = jax.make_jaxpr(function)(*args)
     for counter in COUNTERS:
         counter.operations += operations(program)
@@ -49,7 +49,7 @@ def count(function: Callable[..., Any], *args: Any) -> None:
 
 
 def programs_of(value: Any) -> list[Jaxpr]:
-    """The programs inside of one parameter of an equation."""
+    """The programs in one parameter of an equation."""
     if isinstance(value, ClosedJaxpr):
         return [value.jaxpr]
     if isinstance(value, Jaxpr):
@@ -60,7 +60,7 @@ def programs_of(value: Any) -> list[Jaxpr]:
 
 
 def operations(program: ClosedJaxpr | Jaxpr) -> int:
-    """How many operations a program takes; of several branches, the first is counted."""
+    """The number of operations of a program; of several branches, the first counts."""
     total = 0
     for equation in (program.jaxpr if isinstance(program, ClosedJaxpr) else program).eqns:
         name = equation.primitive.name
@@ -73,7 +73,7 @@ def operations(program: ClosedJaxpr | Jaxpr) -> int:
 
 
 def equations(program: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
-    """All equations of a program, at any depth."""
+    """Yields all equations of a program, at any depth."""
     stack = [program.jaxpr if isinstance(program, ClosedJaxpr) else program]
     while stack:
         for equation in stack.pop().eqns:
@@ -82,12 +82,12 @@ def equations(program: ClosedJaxpr | Jaxpr) -> Iterator[Any]:
 
 
 def unlisted(program: ClosedJaxpr | Jaxpr) -> set[str]:
-    """The primitives with floating results of which nothing says whether they are rounded."""
+    """The primitives with floating results that are not known to round or not to."""
     return {one.primitive.name for one in equations(program) if unknown(one)}
 
 
 def narrow(program: ClosedJaxpr | Jaxpr) -> bool:
-    """Whether any result inside of a program is float32: a static question."""
+    """Whether any intermediate result of a program is float32."""
     return any(
         str(getattr(out.aval, "dtype", "")) == "float32"
         for equation in equations(program)

@@ -1,4 +1,4 @@
-"""Parts of a composite: their names and maps, and the library's own composition of them."""
+"""Parts of a composite: names and maps, and the library's own composition of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flowref.model import Array, Dialect, Mapped
 
 
 def part_names_and_maps(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
-    """Names and maps of a composite's parts."""
+    """Returns names and maps of a composite's parts."""
     with live.calling():
         names = tuple(name for name, _ in live.dialect.listed(live.object))
     return names, tuple(partial(part_map, live, index) for index in range(len(names)))
 
 
 def live_of(live: Live, obj: Any, dialect: Dialect) -> Live:
-    """An object that was made of a live one's parts, in the same condition."""
+    """A live object made from parts of another, in the same condition."""
     obj = cast(obj, live.dtype)
     leaves, tree = leaves_and_tree(obj)
     programs = programs_of(tree, leaves, dialect, live.programs.single)
@@ -34,14 +34,16 @@ def live_of(live: Live, obj: Any, dialect: Dialect) -> Live:
 def part_map(
     live: Live, index: int, x: Array, context: Array | None = None, call: str = "forward"
 ) -> Mapped:
-    """One part of a composite."""
+    """Calls one part of a composite at ``x`` ``(n, *event)``."""
     return arrange(live, index, x, context, call)
 
 
 def arrange(
     live: Live, expression: Any, x: Array, context: Array | None = None, call: str = "forward"
 ) -> Mapped:
-    """The library's own composition of a subject's parts, called in one direction."""
+    """Calls the library's own composition of a subject's parts in one direction, at ``x`` ``(n,
+    *event)``.
+    """
     with live.calling():
         obj = live.object
         parts = [part for _, part in live.dialect.listed(obj)]
@@ -51,7 +53,7 @@ def arrange(
 
 
 def live_part(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
-    """The part at a path of indices as an object of its own, and its name."""
+    """Returns (name, live object) of the part at a path of indices."""
     with live.calling():
         name, obj, dialect = part_at(name, live.object, live.dialect, path, live.resolve)
         return name, live_of(live, obj, dialect)

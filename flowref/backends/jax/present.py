@@ -1,8 +1,8 @@
 """From a builder to a subject: build, cast, move the arrays, and offer the abilities.
 
-`play` is offered by what keeps state and hands it on (`scenario.py`), as batch norms do; nothing else
-has modes, or a state that a call could change. Not offered, since nothing in JAX answers to them:
-`rounded_build`, `usual` (without 64-bit types all is float32) and `walk`.
+`play` is offered for objects that keep state and return it (`scenario.py`), as batch norms do;
+nothing else has modes, or a state that a call could change. Not offered, without a counterpart in
+JAX: `rounded_build`, `usual` (without 64-bit types everything is float32) and `walk`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from flowref.backends.protocol import Blueprint
 from flowref.backends.training import REACH
 from flowref.model import Call, Condition, Dialect, Facts, Subject, derive, one_line
 
-# Rows of the calls that show whether one can be traced, and whether its rows are independent.
+# The rows of test calls for tracing and row independence, and the tolerance of the latter.
 ROWS, SAME = 3, 1e-9
 UNTRACEABLE = (
     jax.errors.ConcretizationTypeError,
@@ -46,7 +46,7 @@ UNTRACEABLE = (
 
 
 def present(made_of: Blueprint, condition: Condition) -> Subject:
-    """The subject of a built object in a condition."""
+    """Returns the subject of a built object in a condition."""
     name, dialect, facts = made_of.name, made_of.dialect, made_of.facts
     with jax_sandbox(build_seed(condition.seed), condition.dtype):
         obj = cast(made_of.build(), condition.dtype)
@@ -77,7 +77,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     if condition.part:
         name, live = parts.live_part(live, name, condition.part)
     subject = subject_of(live, name, condition, scale)
-    # Only of what nobody says how accurate it is more steps are asked for.
+    # Refinement is offered only for maps without a stated accuracy.
     stated = facts.certainty.log_det and not facts.promises.get("assumed-accuracy")
     if condition.part or stated:
         return subject
@@ -86,7 +86,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
 
     def finer(times: int) -> Subject | None:
         obj, turned = refined(live.object, times)
-        if not turned:  # where its steps are written nothing tells
+        if not turned:  # number literals in code are not searched
             return None
         leaves, tree = leaves_and_tree(obj)
         programs = programs_of(tree, leaves, dialect, True)
@@ -94,7 +94,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
         solved = replace(live, programs=programs, leaves=leaves)
         if not acts:
             acts.append(differ(live, solved))
-        if not acts[0]:  # what is called so is none of the steps that it takes
+        if not acts[0]:  # the setting has no effect
             return None
         return subject_of(solved, name, condition, scale)
 
@@ -102,15 +102,15 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
 
 
 def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:
-    """For each floating array of an object, whether a call in training changes it, as it does averages of
-    batches: what is trained it leaves to an optimizer.
+    """For each floating array of an object, whether a call in training changes it, as it does
+    running averages: trained parameters are left to an optimizer.
     """
     before = leaves_and_tree(obj)[0]
     if dialect.trained is not None:
         x = 3 + 2 * np.random.default_rng(3).standard_normal((ROWS, *facts.event_shape))
         try:
             after = leaves_and_tree(dialect.trained(obj, jax.numpy.asarray(x), None)[2])[0]
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are tested by the laws
             after = []
         if len(after) == len(before):
             pairs = zip(before, after, strict=True)
@@ -119,8 +119,8 @@ def kept_of(obj: Any, dialect: Dialect, facts: Facts) -> list[bool]:
 
 
 def look(live: Live) -> None:
-    """See which calls can be traced, whether results of a row depend on no other row, and of which arrays
-    no call lets a gradient pass.
+    """Determines which calls can be traced, whether rows are independent, and for which arrays
+    every call stops the gradient.
     """
     stopped = Stopped(len(live.leaves))
     for name in POINTWISE:
@@ -135,7 +135,7 @@ def look(live: Live) -> None:
                 live.programs.ruled[name] = has_rule_of_its_own(trace)
             except UNTRACEABLE as error:
                 live.programs.traced[name] = one_line(error, 200)
-            except Exception:  # what a call raises at such points is the laws' affair
+            except Exception:  # exceptions at such points are tested by the laws
                 continue
         if name == "forward" and not live.programs.traced[name]:
             live.programs.padded = forward_is_row_independent(live, x, context)
@@ -143,7 +143,7 @@ def look(live: Live) -> None:
 
 
 def ordinary_inputs(live: Live, name: str) -> tuple[Any, Any]:
-    """A few ordinary points and contexts of a call."""
+    """A few ordinary points ``(n, *event)`` and contexts of a call."""
     latents = name != "forward" and live.dialect.forward is not None
     given = points_and_contexts(live.facts, ROWS, np.random.default_rng(1), latents)
     x, context = (None if one is None else one.astype(live.dtype) for one in given)
@@ -151,7 +151,7 @@ def ordinary_inputs(live: Live, name: str) -> tuple[Any, Any]:
 
 
 def differ(one: Live, other: Live) -> bool:
-    """Whether a call of the one is another program than that of the other, or cannot be traced."""
+    """Whether calls of two objects are different programs, or cannot be traced."""
     for name in POINTWISE:
         if getattr(one.dialect, name) is None:
             continue
@@ -162,7 +162,7 @@ def differ(one: Live, other: Live) -> bool:
                     jax.make_jaxpr(live.programs.pair(name))(live.leaves, x, context)
                     for live in (one, other)
                 ]
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are tested by the laws
             return True
         consts = [
             np.array_equal(*both) for both in zip(*(one.consts for one in traces), strict=False)
@@ -173,8 +173,8 @@ def differ(one: Live, other: Live) -> bool:
 
 
 def forward_is_row_independent(live: Live, x: Any, context: Any) -> bool:
-    """Whether forward gives a row what it gives it among other rows: the same program is asked with
-    its further rows filled up otherwise, and without them where it gives one number for all.
+    """Whether forward's result for a row does not depend on other rows: the program runs with
+    other padding rows, and without padding if it returns one number for all.
     """
     rows = rows_per_stretch(x)
     more: list[Any] = [padded(one, 0, rows) for one in (x, context)]
@@ -186,7 +186,7 @@ def forward_is_row_independent(live: Live, x: Any, context: Any) -> bool:
         if any(one is not None and not np.ndim(one) for one in results[0]):
             live.programs.padded = False
             results.append(live.evaluate("forward", x, context))
-    except Exception:  # what it raises is the laws' affair
+    except Exception:  # exceptions are tested by the laws
         return True
     size = SAME if live.dtype == "float64" else 1e-3
     first, *rest = [
@@ -200,10 +200,10 @@ def forward_is_row_independent(live: Live, x: Any, context: Any) -> bool:
 
 
 def subject_of(live: Live, name: str, condition: Condition, scale: float) -> Subject:
-    """The abilities of a loaded object."""
+    """Returns the subject of a live object with its abilities."""
     dialect = live.dialect
     maps, trained = dialect.forward is not None, any(live.moving)
-    # Derivatives of what draws are not made.
+    # Stochastic layers have no derivatives here.
     sure = dialect.push is None
     traceable = not any(live.programs.traced.values())
     part_names, part_maps = parts.part_names_and_maps(live)

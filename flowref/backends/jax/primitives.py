@@ -1,13 +1,13 @@
-"""What each primitive of a jaxpr does to rounding errors; primitives are listed by name.
+"""Rounding errors of jaxpr primitives, by name.
 
-The constants are those of XLA on the CPU (jaxlib 0.10), measured against 50 digits, and not those of
-a C library: its atanh misses by 136 units in the last place, its sinh by |x| units.
+The constants are those of XLA on the CPU (jaxlib 0.10), measured against 50 digits, and not those
+of a C library: its atanh is off by 136 units in the last place, its sinh by |x| units.
 """
 
 from __future__ import annotations
 
-# Primitives that move, select, compare or draw, and so round nothing. One that stands in no table is
-# looked at (`behavior`): to compile each for that would take seconds.
+# Primitives that move, select, compare or draw, without rounding. Primitives in no table are run to
+# find out (`behavior`): compiling each of these for that would take seconds.
 EXACT = frozenset(
     """
     abs all_gather all_to_all and argmax argmin bitcast_convert_type broadcast_in_dim ceil clamp
@@ -22,7 +22,7 @@ EXACT = frozenset(
     layout_constraint mesh_cast reshard threefry2x32 zeros_like unreduced unstack pbroadcast xor
     """.split()
 )
-# Primitives that round inside: their inputs are rounded as well as their outputs.
+# Primitives that round inside: inputs and outputs are rounded.
 INSIDE = frozenset(
     """
     conv_general_dilated cumlogsumexp cumprod cumsum dot_general psum ragged_dot
@@ -39,7 +39,7 @@ NORMWISE = frozenset(
     """.split()
 )
 NORMWISE_CONSTANT = 8.0
-# Units in the last place by which a function misses, where these are more than one.
+# Errors in units in the last place, if larger than one.
 SPECIAL = {
     "acos": 2.0, "acosh": 4.0, "asin": 2.0, "asinh": 4.0, "atan": 2.0, "atanh": 256.0,
     "bessel_i0e": 8.0, "bessel_i1e": 8.0, "cbrt": 4.0, "digamma": 8.0, "erf_inv": 4.0, "erfc": 2.0,
@@ -47,8 +47,8 @@ SPECIAL = {
     "integer_pow": 8.0, "lgamma": 8.0, "log1p": 16.0, "logistic": 2.0, "polygamma": 64.0,
     "random_gamma_grad": 256.0, "regularized_incomplete_beta": 256.0, "tanh": 8.0, "zeta": 64.0,
 }  # fmt: skip
-# Functions whose error grows with their condition, as if the argument had been rounded so many times
-# before: sinh(x) is computed from exp(x + log(1/2)), lgamma keeps absolute errors at its zeros.
+# Functions whose error grows with their condition number, as if the argument had been rounded so
+# many times: sinh(x) is computed from exp(x + log(1/2)), lgamma keeps absolute errors at its zeros.
 ARGUMENT = {
     "cosh": 1.0, "digamma": 4.0, "erf_inv": 1.0, "erfc": 1.0, "exp2": 2.0, "lgamma": 16.0,
     "sinh": 1.0,
@@ -57,13 +57,13 @@ BOUNDED = {
     "tanh": (-1.0, 1.0), "logistic": (0.0, 1.0), "erf": (-1.0, 1.0), "sin": (-1.0, 1.0),
     "cos": (-1.0, 1.0),
 }  # fmt: skip
-# One rounding each; what calls Python is called for nothing else.
+# One rounding each; callbacks to Python have no other table.
 PLAIN = frozenset(
     """
     add add_any atan2 cos div erf log mul pow pure_callback rsqrt sin sqrt square sub tan
     """.split()
 )
-# Primitives that hold one program and mean "run it": the parameter under which they hold it.
+# Primitives that call one program -> the parameter that holds it.
 CALLS = {
     "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr",
     "call": "call_jaxpr", "remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr",

@@ -1,10 +1,11 @@
 """The calls of one object as functions of its arrays: compiled, or run step by step.
 
-Compilation is what costs: half a second for a program of some hundred operations, several for its
-derivatives, where a call takes less than a millisecond. So what users call is compiled, for one number of
-rows or two; derivatives, draws and all that is rounded is traced once, for `RUNS` stretches of rows with
-noise of their own, and run step by step (`interpreter.py`); without noise only as long as that is not too
-long. Programs are shared by all conditions in which objects differ by their arrays alone.
+Compilation dominates the cost: half a second for a program of some hundred operations, several for
+its derivatives, where a call takes less than a millisecond. So user calls are compiled, for one or
+two numbers of rows; derivatives, draws and everything under noise is traced once, for `RUNS`
+stretches of rows with noise of their own, and run step by step (`interpreter.py`); without noise
+only if that is not too long. Programs are shared by all conditions whose objects differ in their
+arrays only.
 """
 
 from __future__ import annotations
@@ -26,50 +27,50 @@ from flowref.backends.jax.trees import Tree
 from flowref.model import Array, Dialect, derive
 from flowref.model.call import PAIRED
 
-# Rows that a program is compiled for, and for events of many entries; more are taken in pieces: a
-# hundred calls take less than to compile another program.
+# Rows that a program is compiled for, and for large events; more are split: a hundred calls take
+# less time than compiling another program.
 ROWS, FEW_ROWS, LARGE_EVENT = 48, 16, 64
-# Stretches of rows with noise of their own that one noisy call takes.
+# Stretches of rows with noise of their own per noisy call.
 RUNS = 8
 # Calls that are compiled, or run step by step, as programs of points and contexts.
 POINTWISE = (
     "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
     "told_late", "score",
 )  # fmt: skip
-# Numbers of parameters, for all runs of a call, beyond which programs are compiled, and noise is of one run
-# after the other.
+# The number of parameters, over all runs of a call, above which programs are compiled, and noisy
+# runs are made one by one.
 MANY_LEAVES = 2_000_000
-# Objects whose programs are kept.
+# The number of objects whose programs are cached.
 KEPT = 12
 _KEPT: OrderedDict[Any, Programs] = OrderedDict()
 
 
 class Programs:
-    """``padded``: whether rows may be filled up with others, since results of a row depend on no
-    other row.
+    """The programs of an object. ``padded``: whether rows may be padded with others, since rows
+    are independent.
     """
 
     def __init__(self, tree: Tree, dialect: Dialect, single: bool) -> None:
         self.tree, self.dialect, self.single = tree, dialect, single
         self.clean: dict[Any, Callable[..., Any]] = {}
         self.stepped: dict[Any, Stepped] = {}
-        self.dear: set[Any] = set()  # what had better be compiled, without noise
+        self.expensive: set[Any] = set()  # forms to compile, without noise
         self.lives: dict[Any, tuple[Stepped, list[Any]]] = {}  # see `scenario.py`
         self.once: dict[str, OnceTraced] = {}
         self.observed: dict[Any, Any] = {}  # see `observation.py`
         self.padded = True
         self.ruled: dict[str, bool] = {}  # see `rules.py`
         self.stopped: list[bool] = []  # see `stopped_gradients.py`
-        self.traced: dict[str, str] = {}  # what tracing a call raised, empty where it did not
+        self.traced: dict[str, str] = {}  # errors of tracing a call, or ""
 
     def pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
-        """A call as a function ``(leaves, x, context)`` of a value and a log-det or None, which is as
-        it is returned or, ``rowed``, has the batch first.
+        """A call as a function ``(leaves, x, context)`` that returns a value and a log-det or
+        None, as returned by the object or, if ``rowed``, with a batch axis.
         """
-        speak = self.dialect.function(name)
+        function = self.dialect.function(name)
 
         def called(leaves: Any, x: Any, context: Any) -> tuple[Any, Any]:
-            out = speak(self.tree.filled(leaves), x, context)
+            out = function(self.tree.filled(leaves), x, context)
             if name not in PAIRED:
                 return out, None
             value, ladj = out
@@ -78,7 +79,7 @@ class Programs:
         return called
 
     def traced_pair(self, name: str, rowed: bool = False) -> Callable[..., Any]:
-        """The same by a trace that is made once, of what is derived from it."""
+        """The same from a cached trace, for derivatives."""
         if name not in self.once:
             self.once[name] = OnceTraced(self.pair(name))
         called = self.once[name]
@@ -92,24 +93,26 @@ class Programs:
         return with_rows
 
     def function(self, name: str, rowed: bool = False) -> Callable[..., Any]:
-        """A call, or a derivative of one: "forward", "jacobian forward", "vjp log_prob"."""
+        """A call, or a derivative of one, by name: "forward", "jacobian forward", "vjp
+        log_prob".
+        """
         kind, _, which = name.rpartition(" ")
         pair = self.traced_pair(which, rowed or bool(kind))
         return DERIVED[kind](pair) if kind else pair
 
     def drawn(self, name: str, n: int) -> Callable[..., Any]:
-        """A call that draws, as a function ``(leaves, key, context)``, and of a kernel ``(leaves, key,
-        context, x)``.
+        """A call that draws, as a function ``(leaves, key, context)``, or ``(leaves, key, context,
+        x)`` for a stochastic layer.
         """
-        speak = self.dialect.function(name)
+        function = self.dialect.function(name)
 
         def called(leaves: Any, key: Any, context: Any, *points: Any) -> Any:
-            return speak(self.tree.filled(leaves), *(points or (n,)), context, key)
+            return function(self.tree.filled(leaves), *(points or (n,)), context, key)
 
         return called
 
     def run(self, name: str, leaves: Any, x: Array, *more: Array | None) -> Any:
-        """The result for a batch of any size."""
+        """The result of a call or a derivative for ``x`` ``(n, *event)``, with any n."""
         if " " in name:
             found = self.in_steps(name, leaves, None, x, *more)
             if found is not None:
@@ -132,8 +135,9 @@ class Programs:
         x: Array,
         *more: Array | None,
     ) -> Any:
-        """The same step by step, randomly rounded where that is asked: stretches of rows have noise of
-        their own, in parameters too. None where it had better be compiled.
+        """The same step by step, randomly rounded if ``rounding``, (seed, magnitude), is given:
+        stretches of rows have noise of their own, in parameters too. None if it should be
+        compiled.
         """
         runs, rows = (RUNS, rows_per_stretch(x)) if self.padded else (1, max(1, len(x)))
         if runs * sum(math.prod(leaf.shape) for leaf in leaves) > MANY_LEAVES:
@@ -168,10 +172,10 @@ class Programs:
         rounding: tuple[int, float] | None,
         *args: Any,
     ) -> Any:
-        """What a function gives, traced once for each form and run step by step; None where that
-        cannot be, or had better not, and there is no noise.
+        """The result of a function, traced once for each form and run step by step; None if it
+        cannot be traced, or should be compiled, and there is no noise.
         """
-        if rounding is None and form in self.dear:
+        if rounding is None and form in self.expensive:
             return None
         try:
             if form not in self.stepped:
@@ -179,17 +183,17 @@ class Programs:
         except Exception:
             if rounding is not None:
                 raise
-            self.dear.add(form)  # compiled, it raises that again, or does not
+            self.expensive.add(form)  # compiled, it may raise that again
             return None
         noise = None if rounding is None else Noise(*rounding, self.single)
         try:
             return self.stepped[form](noise, *args)
         except TooLong:
-            self.dear.add(form)
+            self.expensive.add(form)
             return None
 
     def size_of(self, x: Array) -> int:
-        """The rows of one call of a batch."""
+        """The number of rows per call."""
         return rows_per_stretch(x) if self.padded else max(1, len(x))
 
     def slope(
@@ -201,8 +205,8 @@ class Programs:
         weights: tuple[Array | None, Array | None],
         rounding: tuple[int, float] | None,
     ) -> Any:
-        """The gradients, in the arrays of the object, of the weighted sum of a call's results: rows
-        that are filled in weigh nothing.
+        """The gradients, one in the shape of each array of the object, of the weighted sum of a
+        call's results; padding rows have weight zero.
         """
         form = (f"slope {name}", *(one is not None for one in (context, *weights)))
         size, gradients = self.size_of(x), []
@@ -238,7 +242,9 @@ class Programs:
         rounding: tuple[int, float] | None,
         *points: Array,
     ) -> Any:
-        """What a call that draws, by itself or at points, gives, randomly rounded where that is asked."""
+        """The result of a call that draws, possibly at points, randomly rounded if ``rounding`` is
+        given.
+        """
         key, form = jax.random.key(seed % 2**32), (name, n, context is not None)
         more = (context, *points)
         given = self.step(form, lambda: self.drawn(name, n), rounding, leaves, key, *more)
@@ -250,12 +256,12 @@ class Programs:
 
 
 def programs_of(tree: Tree, leaves: Sequence[Any], dialect: Dialect, single: bool) -> Programs:
-    """The programs of an object, shared with all that differ from it by their arrays alone."""
+    """The programs of an object, shared by all objects that differ in their arrays only."""
     shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
     try:
         key = (tree.key, shapes, dialect, single)
         hash(key)
-    except Exception:  # a static field that does not hash
+    except Exception:  # unhashable static field
         return Programs(tree, dialect, single)
     try:
         if key not in _KEPT:
@@ -264,29 +270,31 @@ def programs_of(tree: Tree, leaves: Sequence[Any], dialect: Dialect, single: boo
         while len(_KEPT) > KEPT:
             _KEPT.popitem(last=False)
         return _KEPT[key]
-    except Exception:  # static fields that do not compare, as arrays do not
+    except Exception:  # static fields without a comparison, such as arrays
         return Programs(tree, dialect, single)
 
 
 def rows_per_stretch(x: Array) -> int:
-    """Rows of one stretch."""
+    """The number of rows of one stretch."""
     return FEW_ROWS if math.prod(x.shape[1:]) > LARGE_EVENT else ROWS
 
 
 def unstacked_rows(rows: int, kept: int, array: Any) -> Any:
-    """The rows of stretches, one after the other, as far as they were asked for."""
+    """The rows of stretches in order, ``(kept, ...)``, without padding."""
     return np.asarray(array).reshape(rows, *array.shape[2:])[:kept]
 
 
 def per_row(ladj: Any, batch: int) -> Any:
-    """A log-det with one entry, or more, for each row: a constant is repeated."""
+    """A log-det with one or more entries for each row, ``(batch, ...)``: a constant is repeated."""
     ladj = jnp.asarray(ladj)
     whole = ladj.ndim and ladj.shape[0] == batch
     return ladj if whole else jnp.broadcast_to(ladj, (batch, *ladj.shape))
 
 
 def padded(array: Array | None, start: int, size: int) -> Array | None:
-    """A stretch of rows, filled up with copies of its first."""
+    """``size`` rows from ``start`` on, ``(size, ...)``, padded with copies of the first; None
+    stays None.
+    """
     if array is None:
         return None
     cut = array[start : start + size]
@@ -296,7 +304,7 @@ def padded(array: Array | None, start: int, size: int) -> Array | None:
 
 
 def blank(array: Array | None, rows: int) -> Array | None:
-    """An array whose rows from there on are zero."""
+    """The array ``(n, ...)`` with rows from ``rows`` on set to zero."""
     if array is None or rows >= len(array):
         return array
     kept = np.array(array)
@@ -305,13 +313,15 @@ def blank(array: Array | None, rows: int) -> Array | None:
 
 
 def first_rows(array: Any, size: int, kept: int) -> Any:
-    """The first rows of a result for so many; what has no rows, as a log-det that is one number, whole."""
+    """The first ``kept`` rows of a result with ``size`` rows; a result without rows, such as a
+    scalar log-det, is unchanged.
+    """
     plain = np.array(array)
     return plain[:kept] if plain.ndim and len(plain) == size else plain
 
 
 def joined_results(pieces: list[Any]) -> Any:
-    """The results of stretches, one after the other."""
+    """The concatenated results of stretches."""
 
     def together(*parts: Any) -> Any:
         rows = len(parts) > 1 and parts[0].ndim

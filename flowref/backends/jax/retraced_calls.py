@@ -1,6 +1,6 @@
-"""Calls of an object as it was handed over, traced as a user traces them: other calls are made of its
-parts, put together anew. And of what users make of it: read back from what was saved, with its numbers
-traced, differentiated op by op.
+"""Calls of the original object, traced as a user traces them: all other calls rebuild it from its
+parts. And calls of what users make of it: loaded from a file, with its numbers traced,
+differentiated eagerly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flowref.backends.jax.trees import FOREIGN, independent_object, leaves_and_t
 from flowref.model import Array, Mapped, Unsupported, one_line
 from flowref.model.extras import missing
 
-# How many objects are looked into for what a trace left, and what holds nothing.
+# The number of objects searched for leaked tracers, and types that hold nothing.
 MOST = 2000
 PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, types.ModuleType, type)
 
@@ -38,30 +38,32 @@ def retraced_call(
     before: Sequence[int] = (),
     how: str = "",
 ) -> Mapped:
-    """See `Subject.own`. What a trace leaves in an object is left in one that is no one else's."""
-    speak = live.dialect.function(name)
+    """See `Subject.own`. A trace may leave values in the object, so it uses a copy."""
+    function = live.dialect.function(name)
     with live.calling():
         points = np.asarray(x, live.dtype)
         given = None if context is None else np.asarray(context, live.dtype)
         if how:
-            return HOWS[how](live, speak, name, points, given)
+            return HOWS[how](live, function, name, points, given)
         obj = independent_object(live.given)
         for rows in before:
             some = None if given is None else given[:rows]
-            jax.make_jaxpr(lambda one, other: speak(obj, one, other))(points[:rows], some)
+            jax.make_jaxpr(lambda one, other: function(obj, one, other))(points[:rows], some)
             if place := left_in(obj):
                 raise LeakedTracer(f"a traced value stays in {place}")
-        out = Stepped(lambda one, other: speak(obj, one, other), points, given)(None, points, given)
+        out = Stepped(lambda one, other: function(obj, one, other), points, given)(
+            None, points, given
+        )
     return as_mapped(name, out)
 
 
 class LeakedTracer(Exception):
-    """A value of a trace that is reached after it."""
+    """A tracer that is reachable after its trace."""
 
 
 def left_in(obj: Any) -> str:
-    """Where a traced value stands in an object, in what its functions close over, or in the lists and
-    mappings of their file; empty where there is none.
+    """The path of a tracer in an object, in closures of its functions, or in lists and mappings of
+    their file; "" if there is none.
     """
     seen: set[int] = set()
     todo: list[tuple[Any, str]] = [(obj, "")]
@@ -76,7 +78,7 @@ def left_in(obj: Any) -> str:
 
 
 def held_in(one: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds, by name."""
+    """Yields (name, value) for the values that an object holds."""
     if isinstance(one, dict):
         yield from ((str(name), inner) for name, inner in list(one.items()))
     elif isinstance(one, list | tuple | set):
@@ -109,12 +111,14 @@ def held_in(one: Any) -> Iterator[tuple[str, Any]]:
 
 
 def enumerated(*values: Any) -> Iterator[tuple[str, Any]]:
-    """Values without names."""
+    """Yields values with empty names."""
     yield from (("", value) for value in values)
 
 
-def saved(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:
-    """A call of the object that is read back, by equinox, into one of zeros."""
+def saved(live: Live, function: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:
+    """A call of the object after saving it and loading it, by equinox, into one of zeros. Raises
+    `Unsupported` without equinox, and for objects that are no pytrees.
+    """
     try:
         import equinox
     except ImportError:
@@ -128,25 +132,25 @@ def saved(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any
         obj = equinox.tree_deserialise_leaves(file, jax.tree.map(emptied, live.given))
     except Exception as error:
         raise Unsupported(f"equinox does not save it ({one_line(error, 120)})") from error
-    if identical_trees(obj, live.given):  # then there is no other call to trace
+    if identical_trees(obj, live.given):  # no other call to trace
         return Mapped(*live.evaluate(name, x, context))
-    out = Stepped(lambda one, other: speak(obj, one, other), x, context)(None, x, context)
+    out = Stepped(lambda one, other: function(obj, one, other), x, context)(None, x, context)
     return as_mapped(name, out)
 
 
 def identical_trees(one: Any, other: Any) -> bool:
-    """Whether two trees have one structure, with what is static in it, and the same leaves bit for bit."""
+    """Whether two trees have the same structure and static fields, and bitwise equal leaves."""
     try:
         if jax.tree.structure(one) != jax.tree.structure(other):
             return False
         pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
         return all(type(a) is type(b) and identical(a, b) for a, b in pairs)
-    except Exception:  # what is static does not compare, as arrays do not
+    except Exception:  # static fields without a comparison, such as arrays
         return False
 
 
 def identical(one: Any, other: Any) -> bool:
-    """Whether two leaves are the same, nan included."""
+    """Whether two leaves are equal bit for bit, nan included."""
     if isinstance(one, jax.Array) and jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
         one, other = jax.random.key_data(one), jax.random.key_data(other)
     if not isinstance(one, jax.Array | np.ndarray):
@@ -157,7 +161,7 @@ def identical(one: Any, other: Any) -> bool:
 
 
 def emptied(leaf: Any) -> Any:
-    """A leaf of the same kind that says nothing."""
+    """A leaf of zeros of the same kind."""
     if isinstance(leaf, jax.Array) and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jnp.zeros_like(leaf)
     if isinstance(leaf, np.ndarray):
@@ -165,8 +169,10 @@ def emptied(leaf: Any) -> Any:
     return 0.0 if isinstance(leaf, float) else leaf
 
 
-def with_numbers(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:
-    """A call of the object whose Python numbers are arguments of the trace."""
+def with_numbers(
+    live: Live, function: Callable[..., Any], name: str, x: Any, context: Any
+) -> Mapped:
+    """A call of the object with its Python numbers as arguments of the trace."""
     leaves, structure = jax.tree.flatten(live.given)
     places = [place for place, leaf in enumerate(leaves) if type(leaf) is float]
     if not places:
@@ -175,7 +181,7 @@ def with_numbers(live: Live, speak: Callable[..., Any], name: str, x: Any, conte
     def called(numbers: Any, one: Any, other: Any) -> Any:
         filled = dict(zip(places, numbers, strict=True))
         whole = [filled.get(place, leaf) for place, leaf in enumerate(leaves)]
-        return speak(jax.tree.unflatten(structure, whole), one, other)
+        return function(jax.tree.unflatten(structure, whole), one, other)
 
     numbers = [jnp.asarray(leaves[place], live.dtype) for place in places]
     try:
@@ -185,8 +191,8 @@ def with_numbers(live: Live, speak: Callable[..., Any], name: str, x: Any, conte
     return as_mapped(name, traced(None, numbers, x, context))
 
 
-def graded(live: Live, speak: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:
-    """The gradient of the sum of what a call gives, op by op."""
+def graded(live: Live, function: Callable[..., Any], name: str, x: Any, context: Any) -> Mapped:
+    """The gradient of the sum of a call's results, computed eagerly."""
     pair = live.programs.pair(name, rowed=True)
 
     def summed(points: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Rules of derivatives that the code under audit has of its own (`jax.custom_jvp`, `jax.custom_vjp`), and
-not those of libraries.
+"""Custom derivative rules (`jax.custom_jvp`, `jax.custom_vjp`) of the audited code, excluding
+those of libraries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIBRARIES = tuple(
 
 
 def has_rule_of_its_own(program: ClosedJaxpr) -> bool:
-    """Whether a program, or one that it runs, has a rule that no library wrote."""
+    """Whether a program, or one that it calls, has a derivative rule outside of libraries."""
     return any(
         _written_here(one.jaxpr if isinstance(one, ClosedJaxpr) else one)
         for equation in equations(program)
@@ -29,7 +29,7 @@ def has_rule_of_its_own(program: ClosedJaxpr) -> bool:
 
 
 def _written_here(jaxpr: Jaxpr) -> bool:
-    """Whether a function stands in no library, by what is noted for messages of errors: "solve at
+    """Whether a function is outside of libraries, according to its debug information: "solve at
     /home/me/flow.py:27".
     """
     said = getattr(getattr(jaxpr, "debug_info", None), "func_src_info", None) or ""

@@ -1,5 +1,5 @@
-"""Keeping the process as it was, as far as that is JAX's too: 64-bit types for the length of a call
-and in this thread, and settings that foreign code could change.
+"""Isolation of foreign code in the process, for JAX: 64-bit types inside a call and in this
+thread, and settings that foreign code could change.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import jax
 
 from flowref.backends import process
 
-# What JAX makes of tracebacks: it asks the file system of each frame, which takes far longer than a call
-# that raises does. What is read of them here passes over frames of libraries.
+# JAX filters tracebacks by asking the file system about each frame, which takes far longer than a
+# failing call. Frames of libraries are skipped when tracebacks are read here.
 FILTERING = "jax_traceback_filtering"
-# Settings that decide results, and this one.
+# Settings that affect results, and this one.
 SETTINGS = (
     "jax_enable_x64", "jax_default_matmul_precision", "jax_debug_nans", "jax_disable_jit",
     "jax_numpy_dtype_promotion", "jax_default_prng_impl", "jax_threefry_partitionable",
@@ -28,7 +28,7 @@ SETTINGS = (
 
 
 def x64_types(on: bool) -> AbstractContextManager[Any]:
-    """64-bit types, or none; before JAX 0.8 an experiment."""
+    """Enables or disables 64-bit types; experimental before JAX 0.8."""
     if hasattr(jax, "enable_x64"):
         context: AbstractContextManager[Any] = jax.enable_x64(on)
         return context
@@ -38,15 +38,17 @@ def x64_types(on: bool) -> AbstractContextManager[Any]:
 
 
 def jax_settings() -> dict[str, Any]:
-    """The process-wide settings that foreign code could change; not what a `with` has set."""
+    """The process-wide settings that foreign code could change, without those of an enclosing
+    `with`.
+    """
     held: dict[str, Any] = jax.config.values
     return {name: held[name] for name in SETTINGS if name in held}
 
 
 @contextlib.contextmanager
 def jax_sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
-    """Run foreign code with 64-bit types where the dtype is float64, and without where it is float32;
-    yields what it printed.
+    """Run foreign code with 64-bit types enabled for float64, and disabled for float32; yields its
+    printed output.
     """
     before = jax_settings()
     jax.config.update(FILTERING, "off")
@@ -66,8 +68,8 @@ def jax_sandbox(seed: int, dtype: str | None = None) -> Iterator[io.StringIO]:
 
 
 def said_inside(error: Exception) -> str:
-    """What was raised inside a compiled program, as checks of `equinox.error_if` are, without the
-    traceback that XLA puts before it; empty for other errors.
+    """The message of an exception raised inside a compiled program, such as a check of
+    `equinox.error_if`, without XLA's traceback; "" for other errors.
     """
     text = str(error)
     found = re.search(r"^\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)

@@ -1,5 +1,7 @@
-"""Lives of an object that keeps state where no call changes it: the verbs of a `JaxScenarioObject`. Each call gives the
-object that lives on; calls are traced, and run step by step.
+"""Scenarios on an object whose state is returned by its calls: the methods of a
+`JaxScenarioObject`.
+
+Each call returns the object to continue with; calls are traced, and run step by step.
 """
 
 from __future__ import annotations
@@ -20,34 +22,36 @@ from flowref.backends.jax.trees import Tree, cast, leaves_and_tree, moved_leaf
 from flowref.model import Array, Life, Mapped, Unsupported, derive, steps
 
 PLAIN = ("plain", "compile", "checkpoint")
-# Programs of lives that are kept.
+# The number of cached scenario programs.
 MOST = 256
 
 
 class JaxScenarioObject(lives.ScenarioObject):
-    """The object that lives, its mode, and the dtype of its inputs."""
+    """The object of a scenario, its mode, and the dtype of its inputs."""
 
     framework = "JAX"
-    unpickled = (Exception,)  # functions that have no name are the author's choice
+    unpickled = (Exception,)  # functions without a name are the author's choice
 
     def __init__(self, live: Live, fresh: bool) -> None:
         obj = live.given if fresh and live.given is not None else live.object
         super().__init__(obj, live.facts)
         self.live, self.dtype, self.training = live, live.dtype, False
-        # What is played offers all of these.
+        # Scenarios need all of these methods of a dialect.
         self.dialect: Any = live.dialect
         self.calls = 0
 
     def begin(self, step: steps.Step[Any], earlier: int) -> None:
-        """There is no random state but the keys of calls."""
+        """No effect: only keys are random."""
 
     def points(self, values: Any) -> Any:
-        """An input in the present dtype; under noise, jittered as inputs of calls are."""
+        """An input in the current dtype; under noise, jittered like inputs of calls."""
         stream = call_digest("life", (np.asarray(values),))
         return self.live.points(values, stream, None).astype(self.dtype)
 
     def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Mapped:
-        """A call in the current mode, after which the object lives on that it gives beside its value."""
+        """Calls the object in the current mode, and continues with the object returned with the
+        value.
+        """
         if how not in PLAIN or held:
             asked = "tensor in place" if held else how
             raise Unsupported(f"there is no {asked} in JAX", waits=False)
@@ -56,12 +60,12 @@ class JaxScenarioObject(lives.ScenarioObject):
             raise Unsupported("it takes no context", waits=False)
         if self.training and call != "forward":
             raise Unsupported(f"its {call} is not called in training")
-        speak = self.dialect.trained if self.training else self.live.dialect.function(call)
+        function = self.dialect.trained if self.training else self.live.dialect.function(call)
         if not self.training and call == "forward":
-            speak = self.dialect.evaluated or speak
+            function = self.dialect.evaluated or function
 
         def called(seen: list[Any], arrays: list[Any], points: Any) -> Any:
-            value, ladj, *after = speak(tree.filled(arrays), points, None)
+            value, ladj, *after = function(tree.filled(arrays), points, None)
             left, form = leaves_and_tree(after[0], every=True) if after else ([], None)
             seen[:] = [form]
             return value, ladj, left
@@ -73,11 +77,11 @@ class JaxScenarioObject(lives.ScenarioObject):
         return Mapped(np.array(value), None if ladj is None else np.array(ladj))
 
     def mapped(self, call: str, out: Mapped) -> Mapped:
-        """What was returned does not change."""
+        """Results are immutable."""
         return out
 
     def set_mode(self, training: bool) -> steps.ModeChange:
-        """The mode is an argument of calls, which nobody answers."""
+        """Sets the mode, an argument of later calls."""
         self.training = training
         return steps.ModeChange(True, True, "")
 
@@ -87,7 +91,7 @@ class JaxScenarioObject(lives.ScenarioObject):
         return np.array(value) if hasattr(value, "dtype") else value
 
     def hold(self, role: str, name: str, value: Any) -> None:
-        """Another object lives on, in which another value plays a role."""
+        """Continue with an object in which a role has another value."""
         present = self.dialect.held(self.obj, name)
         if hasattr(present, "dtype"):
             flat = np.broadcast_to(np.reshape(value, -1), (present.size,))
@@ -98,7 +102,7 @@ class JaxScenarioObject(lives.ScenarioObject):
         """See `lives.ScenarioObject`."""
         roles = self.normalizer.roles
         names = {role: roles[role] for role in ("weight", "bias") if role in roles}
-        speak = self.dialect.trained if self.training else self.dialect.forward
+        function = self.dialect.trained if self.training else self.dialect.forward
         arrays, tree = leaves_and_tree(self.obj, every=True)
         own = {role: self.dialect.held(self.obj, name) for role, name in names.items()}
 
@@ -107,7 +111,7 @@ class JaxScenarioObject(lives.ScenarioObject):
                 obj = tree.filled(held)
                 for role, number in numbers.items():
                     obj = self.dialect.having(obj, names[role], number)
-                return speak(obj, x, None)[0]
+                return function(obj, x, None)[0]
 
             y, back = jax.vjp(value, x, numbers)
             return y, back(cotangent)
@@ -124,15 +128,15 @@ class JaxScenarioObject(lives.ScenarioObject):
         return {name: np.array(array) for name, array in held.items()}
 
     def state(self) -> list[Any]:
-        """Its arrays."""
+        """The arrays of the object."""
         return leaves_and_tree(self.obj, every=True)[0]
 
     def put(self, saved: list[Any]) -> None:
-        """Arrays go back into it."""
+        """Continue with the object with these arrays."""
         self.obj = leaves_and_tree(self.obj, every=True)[1].filled(saved)
 
     def reload(self, number: int) -> None:
-        """Its arrays go into the object as it was built."""
+        """Continue with the object as built, with the current arrays."""
         built, tree = leaves_and_tree(self.live.given, every=True)
         if len(built) != len(arrays := self.state()):
             raise Unsupported("training leaves it with other arrays than it is built with")
@@ -158,8 +162,8 @@ class JaxScenarioObject(lives.ScenarioObject):
     def stepped(
         self, name: str, tree: Tree, function: Callable[..., Any], *args: Any
     ) -> tuple[Any, list[Any]]:
-        """What a function gives, rounded at random where the subject is, and what it saw when it was
-        traced: once for each object that differs by its arrays alone.
+        """The result of a function, randomly rounded if the subject is, and the records of its
+        trace: traced once for all objects that differ in their arrays only.
         """
         self.calls += 1
         program, seen = self.traced(name, tree, function, *args)
@@ -174,11 +178,11 @@ class JaxScenarioObject(lives.ScenarioObject):
     def traced(
         self, name: str, tree: Tree, function: Callable[..., Any], *args: Any
     ) -> tuple[Stepped, list[Any]]:
-        """The program of a function, and what it saw."""
+        """The program of a function, and the records of its trace."""
         kept = self.live.programs.lives
         shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in jax.tree.leaves(args))
         key: Any = None
-        with contextlib.suppress(Exception):  # a static field that does not hash, or compare
+        with contextlib.suppress(Exception):  # a static field without a hash or comparison
             key = (name, self.training, tree.key, shapes)
             if key in kept:
                 return kept[key]
@@ -196,6 +200,6 @@ ACTIONS = lives.ACTIONS | {steps.Branch: lambda stage, step: None}
 
 
 def play(live: Live, plan: Sequence[steps.Step[Any]], fresh: bool = False) -> Life:
-    """Play the steps in order (``fresh``: on the object as built, before any history)."""
+    """Plays the steps in order; ``fresh``: on the object as built."""
     with live.calling():
         return lives.play_steps(JaxScenarioObject(live, fresh), ACTIONS, plan)

@@ -1,5 +1,5 @@
-"""A call of users' code that is traced once: what is made of it, derivatives and replicas, starts from the
-trace, which takes a third of the time that the code takes.
+"""A user's call that is traced once: derivatives and replicas start from the trace, which takes a
+third of the time of the code.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from jax.extend.core import jaxpr_as_fun
 
 
 class OnceTraced:
-    """A function of arrays, for each of the shapes that it is given, by its trace.
+    """A function of arrays, replaced by its trace for each combination of shapes.
 
-    Rules of derivatives that the code has of its own stand in the trace as well.
+    Custom derivative rules of the code are part of the trace.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -22,9 +22,10 @@ class OnceTraced:
         self.traces: dict[Any, tuple[Callable[..., Any], Any]] = {}
 
     def __call__(self, *args: Any) -> Any:
-        """What the function gives."""
+        """The result of the function."""
         if not jax.config.jax_enable_x64:
-            # Arrays in double precision that code refers to count as single there, but not in a trace.
+            # float64 arrays that the code refers to count as float32 in this mode, but not in a
+            # trace.
             return self.function(*args)
         leaves, structure = jax.tree.flatten(args)
         avals = [jax.typeof(leaf) for leaf in leaves]

@@ -1,4 +1,6 @@
-"""What JAX has for the slope of a call along directions of its points and parameters, as part of a call that is traced."""
+"""JAX's derivative of a call along directions of its points and parameters, as part of a traced
+call.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def slope(
     """See `Backend.slope`."""
 
     def array(name: str, of: Shape) -> Any:
-        with jax.ensure_compile_time_eval():  # it is kept, and no part of a trace
+        with jax.ensure_compile_time_eval():  # cached, and not part of a trace
             return drawn(name, of)
 
     names = [f"self{path}" for path in paths(like)]

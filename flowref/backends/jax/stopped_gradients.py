@@ -1,5 +1,5 @@
-"""Arrays whose gradients a program stops: constants that are kept as leaves, as equinox advises for what
-is not to be trained.
+"""Arrays whose gradients a program stops: constants stored as leaves, as equinox advises for what
+is not trained.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from flowref.backends.jax.operation_count import equations
 from flowref.backends.jax.primitives import CALLS
 
 STOP = "stop_gradient"
-# What hands its argument on in another shape or dtype.
+# Primitives that return their argument in another shape or dtype.
 PASSIVE = frozenset(
     "broadcast_in_dim convert_element_type copy expand_dims reshape squeeze transpose".split()
 )
 
 
 class Stopped:
-    """For each array of an object whether some call stops its gradient, and none lets it pass."""
+    """For each array of an object, whether some call stops its gradient and none passes it."""
 
     def __init__(self, count: int) -> None:
         self.seen: list[set[bool]] = [set() for _ in range(count)]
 
     def note(self, closed: ClosedJaxpr) -> None:
-        """Look at a call, whose first arguments are the arrays."""
+        """Records a call, whose first arguments are the arrays."""
         if not any(equation.primitive.name == STOP for equation in equations(closed)):
             for seen in self.seen:
                 seen.add(False)
@@ -36,12 +36,12 @@ class Stopped:
 
     @property
     def flags(self) -> list[bool]:
-        """One for each array."""
+        """One flag for each array."""
         return [seen == {True} for seen in self.seen]
 
 
 def uses(jaxpr: Jaxpr, variable: Any) -> Iterator[bool]:
-    """For each use of a variable whether it stops its gradient."""
+    """Yields for each use of a variable whether it stops the gradient."""
     if any(one is variable for one in jaxpr.outvars):
         yield False
     for equation in jaxpr.eqns:

@@ -1,6 +1,8 @@
-"""Calls of JAX as graphs of operators (`flowref.model.graph`), with what comparisons come to at drawn points.
+"""Calls of JAX as graphs of operators (`flowref.model.graph`), with the outcomes of comparisons at
+drawn points.
 
-A call is traced, and its program inlined (`flat_program`); then each operation is an operator by its name in ATen.
+A call is traced, and its program inlined (`flat_program`); then each operation is mapped to an
+operator by its name in ATen.
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from flowref.backends.jax.retraced_calls import identical
 from flowref.backends.jax.trees import leaves_and_tree, paths, weights_of
 from flowref.model.graph import STEPS, Branches, Graph, Node, Ref
 
-# What rounding may leave between an operation and what it is taken apart into; how far weights are moved.
+# The rounding allowed between an operation and its decomposition; how far weights are moved.
 NEAR, AWAY = 1e-9, 0.1
 
 
 class JaxTracedCall:
-    """The graph of a call, and a run of it in floats.
+    """The graph of a call, and its evaluation in floats.
 
-    ``call``: of the object, points and a context; ``x``, ``context``: a batch that it is traced with.
+    ``call``: a function of object, points and context; ``x``, ``context``: the batch that is
+    traced.
     """
 
     def __init__(
@@ -41,9 +44,9 @@ class JaxTracedCall:
         self.trained = frozenset(name for name, one in zip(self.names, moves, strict=True) if one)
         self.call, self.context, self.x = call, context, x
         self.given = (*self.state, x) if context is None else (*self.state, x, context)
-        self.program, self.guards = self._trace()
+        self.program, self.guards = self._inlined_program()
         jaxpr = self.program.jaxpr
-        # What depends on no input is what it is where it was traced.
+        # Values that depend on no input are constants of the trace.
         self.moving, self.narrow = set(jaxpr.invars), set[Any]()
         self.operations: list[tuple[Any, Operation]] = []
         for equation in jaxpr.eqns:
@@ -54,20 +57,18 @@ class JaxTracedCall:
                 self.narrow.update(equation.outvars)
             self.operations.append((equation, Operation(equation, [None] * len(equation.invars))))
         self.seen = self.floats(*self.given)
-        self._named()
+        self._name_variables()
 
     def run(self, state: Sequence[Any], x: Any, context: Any) -> list[Any]:
-        """The results of a call, of an object with such weights."""
+        """The results of a call, of an object with these weights."""
         return self._results(self.tree.filled(state), x, context)
 
     def _results(self, obj: Any, x: Any, context: Any) -> list[Any]:
         out = self.call(obj, x, context)
         parts = [one for one in out if one is not None] if isinstance(out, tuple) else [out]
-        return [jnp.asarray(one) for one in parts]  # a log-det may be a number of Python
+        return [jnp.asarray(one) for one in parts]  # a log-det may be a Python number
 
-    def _trace(self) -> Any:
-        """The program of a call, inlined."""
-
+    def _inlined_program(self) -> Any:
         def run(*given: Any) -> list[Any]:
             count = len(self.state)
             return self.run(given[:count], given[count], (*given[count + 1 :], None)[0])
@@ -80,7 +81,7 @@ class JaxTracedCall:
         return inlined(closed, *self.given)
 
     def floats(self, *given: Any) -> dict[Any, Any]:
-        """All values of the program at points, by its variables."""
+        """All values of the program at points, by variable."""
         jaxpr, values = self.program.jaxpr, dict[Any, Any]()
         values.update(zip(jaxpr.constvars, map(numpy_result, self.program.consts), strict=True))
         values.update(zip(jaxpr.invars, map(numpy_result, given), strict=True))
@@ -89,8 +90,7 @@ class JaxTracedCall:
             values.update(zip(equation.outvars, found, strict=True))
         return values
 
-    def _named(self) -> None:
-        """Each variable has a name that no other one has."""
+    def _name_variables(self) -> None:
         jaxpr, count = self.program.jaxpr, len(self.state)
         self.inputs = ("points", "context")[: len(jaxpr.invars) - count]
         self.by: dict[Any, str] = dict(zip(jaxpr.invars, (*self.names, *self.inputs), strict=True))
@@ -102,12 +102,14 @@ class JaxTracedCall:
                 self.by[variable] = f"{name}_{number}" + (f"_{place}" if place else "")
 
     def graph(self) -> Graph:
-        """As residues are run through it. Raises: `Untraced` of what is computed in single precision."""
+        """The graph in the form of `flowref.model.graph`. Raises `Untraced` for float32
+        computations.
+        """
         jaxpr, count = self.program.jaxpr, len(self.state)
         constants: dict[str, Any] = dict(zip(self.names, map(np.asarray, self.state), strict=True))
         nodes = [self._constant(one, constants) for one in jaxpr.constvars if _numeric(one)]
         for equation in jaxpr.eqns:
-            nodes += self._nodes(equation, constants)
+            nodes += self._operators_of(equation, constants)
         outputs = []
         for place, atom in enumerate(jaxpr.outvars):
             if hasattr(atom, "val"):
@@ -130,8 +132,7 @@ class JaxTracedCall:
         constants[name] = value
         return Node(name, "constant", (), {}, _node_kind(value.dtype), value.shape)
 
-    def _nodes(self, equation: Any, constants: dict[str, Any]) -> Iterator[Node]:
-        """The operators that an equation is."""
+    def _operators_of(self, equation: Any, constants: dict[str, Any]) -> Iterator[Node]:
         for variable in equation.outvars:
             kind, name = _node_kind(variable.aval.dtype), self.by.get(variable, "")
             if variable not in self.moving and kind != "float":
@@ -146,37 +147,36 @@ class JaxTracedCall:
             args = [self._argument(one) for one in equation.invars]
             alone = [at for at, one in enumerate(args) if isinstance(one, float)]
             spread = equation.primitive.name == "broadcast_in_dim"
-            if alone and kind == "float" and not spread and not self._arrays(equation):
-                # Operators are of arrays: one of numbers is of a constant.
+            if alone and kind == "float" and not spread and not self._has_array_argument(equation):
+                # Operators take arrays: a number becomes a constant.
                 number = Node(f"{name}_of", "constant", (), {}, "float")
                 constants[number.name] = np.asarray(args[alone[0]])
                 args[alone[0]] = Ref(number.name)
                 yield number
-            # Whole numbers are decided; several results are taken apart before.
+            # Integers are part of a path; several results are split before.
             plain_one = kind != "int" and len(equation.outvars) == 1
             found = _operator(equation, args) if plain_one else None
             if found is not None and found[0] in ("isnan", "isfinite"):
                 found = None if equation.invars[0] in self.narrow else found
             if equation.primitive.name == "gather" and found is not None:
-                # Places have an axis of one behind theirs.
+                # Indices have a last axis of one.
                 yield Node(f"{name}_at", *found, {}, kind, (*shape, 1), line)
                 found = "view", (Ref(f"{name}_at"), shape)
             op, given = found or (f"lax.{equation.primitive.name}", tuple(args))
             named = {"dtype": str(variable.aval.dtype)} if op == "_to" else {}
             yield Node(name, op, given, named, kind, shape, line)
 
-    def _arrays(self, equation: Any) -> bool:
-        """Whether one of its arguments is an array of floating numbers."""
+    def _has_array_argument(self, equation: Any) -> bool:
         return any(not hasattr(one, "val") and one.aval.dtype == float for one in equation.invars)
 
     def _argument(self, atom: Any) -> Any:
         return np.asarray(atom.val).item() if hasattr(atom, "val") else Ref(self.by[atom])
 
     def agrees(self, points: Sequence[Any]) -> bool:
-        """Whether the graph computes what the object does, at points and with other weights: where it is traced again it is
-        the same, and op by op the object gives the same but for rounding.
+        """Whether the graph computes what the object does, at points and with other weights: a
+        second trace must be identical, and the eager object must agree up to rounding.
         """
-        again, _ = self._trace()
+        again, _ = self._inlined_program()
         consts = zip(again.consts, self.program.consts, strict=False)
         if str(again.jaxpr) != str(self.program.jaxpr) or not all(
             identical(jnp.asarray(one), jnp.asarray(other)) for one, other in consts
@@ -187,7 +187,7 @@ class JaxTracedCall:
         others = [one + AWAY * np.abs(rng.standard_normal(one.shape)) for one in self.state]
         compared = 0
         for state, batches in ((self.state, points), (others, points[:1])):
-            # The same one for all points: what it keeps of a call may change the next.
+            # One object for all points: state kept from a call may affect the next.
             obj = self.tree.filled([jnp.asarray(one) for one in state])
             for x in batches:
                 try:
@@ -195,7 +195,7 @@ class JaxTracedCall:
                         there = self._results(obj, x, self.context)
                     given = [numpy_result(one) for one in (*state, x, *more)]
                     values = self.floats(*given)
-                except Exception:  # other weights, or points, may be refused
+                except Exception:  # other weights or points may be rejected
                     continue
                 compared += 1
                 pairs = zip(there, self.program.jaxpr.outvars, strict=True)
@@ -209,7 +209,7 @@ class JaxTracedCall:
         return compared > 0
 
     def path(self, x: Any) -> Branches | None:
-        """What comparisons and places come to at points."""
+        """The outcomes of comparisons and integers at points."""
         count = len(self.state)
         values = self.floats(*self.state, x, *self.given[count + 1 :])
         return Branches(
@@ -231,12 +231,14 @@ def _atom_value(values: dict[Any, Any], atom: Any) -> Any:
 
 
 def _numeric(variable: Any) -> bool:
-    """Whether a value is of numbers or truth values, and not of random keys."""
+    """Whether a value consists of numbers or booleans, not random keys."""
     return isinstance(variable.aval.dtype, np.dtype)
 
 
 def _node_kind(dtype: Any) -> str:
-    """Of what a node gives, as `Node` has it; another word for other precisions and for random keys."""
+    """The kind of a node's value, as in `Node`; another word for other precisions and
+    random keys.
+    """
     if dtype == np.float64:
         return "float"
     letter = dtype.kind if isinstance(dtype, np.dtype) else ""
@@ -244,10 +246,9 @@ def _node_kind(dtype: Any) -> str:
     return kinds.get(letter, "float32")
 
 
-# Functions that are defined on a part of the line, of which no run says where they are taken: whether what is made of them is
-# a number is not known.
+# Functions defined on a part of the line; it is unknown whether their arguments stay in it.
 NARROW = ("erf_inv", "acosh", "lgamma", "digamma")
-# Primitives that are an operator of the same arguments.
+# Primitives that are an operator with the same arguments.
 SAME = {
     **{
         name: name
@@ -271,7 +272,7 @@ Operator = tuple[str, tuple[Any, ...]]
 
 
 def _operator(equation: Any, args: list[Any]) -> Operator | None:
-    """The operator that an equation is, and its arguments; None where there is none."""
+    """The (name, arguments) of an equation's operator; None if there is none."""
     name, params, shape = equation.primitive.name, equation.params, equation.outvars[0].aval.shape
     first: Any = equation.invars[0].aval if equation.invars else None
     if name in ("eq", "ne") and args[0] == args[1] and isinstance(args[0], Ref):
@@ -282,7 +283,7 @@ def _operator(equation: Any, args: list[Any]) -> Operator | None:
         return (TRUTHS[name], tuple(args)) if first.dtype == bool else None
     if name in OVER:
         axes = [int(axis) for axis in params["axes"]]
-        # Over no axes a sum is of one number, where ATen's is of all.
+        # A sum over no axes is the identity, where ATen's is over all.
         return (OVER[name], (args[0], axes)) if axes else ("clone", (args[0],))
     if name in MADE:
         return MADE[name](params, args, tuple(shape), first)
@@ -295,7 +296,7 @@ def _expanded(params: Any, args: list[Any], shape: tuple[int, ...], first: Any) 
 
 
 def _cut(params: Any, args: list[Any], shape: tuple[int, ...], first: Any) -> Operator:
-    """Along the one axis that is cut."""
+    """Along the one axis that is sliced."""
     steps = params["strides"] or [1] * len(shape)
     ends = zip(params["start_indices"], params["limit_indices"], steps, strict=True)
     whole = [(0, size, 1) for size in first.shape]

@@ -1,4 +1,4 @@
-"""Training of pytrees: their arrays are moved, by gradients of one program."""
+"""Training of pytrees: gradient steps of their arrays, by one program."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from flowref.model import Array, Unsupported
 
 
 def trained_arrays(live: Live) -> list[Any]:
-    """The arrays of an object after some steps (see `flowref.backends.training`): those of the last step at
-    which the loss and every gradient were finite. What training runs into is no affair of the laws of maps.
+    """The arrays of an object after some steps (see `flowref.backends.training`): those of the
+    last step with finite loss and gradients. Errors of the training are not tested by laws of
+    maps.
 
-    Raises `Unsupported` where there is nothing to train, or no loss to train it by.
+    Raises `Unsupported` if there is nothing to train, or no loss.
     """
     if not any(live.moving):
         raise Unsupported("it has no parameters that training moves")
-    if live.facts.certainty.estimate:  # the noise of one key is fitted, and no likelihood
+    if live.facts.certainty.estimate:  # with one key training would fit its noise
         raise Unsupported("its log-det is an estimate, by which it is not trained here")
     with live.calling():
         trainee = JaxTrainee(live)
@@ -40,7 +41,9 @@ class JaxTrainee:
         self.above = [positive(leaf) for leaf in self.leaves]
 
     def gradients(self, x: Array, context: Array | None) -> tuple[float, Sequence[Any]]:
-        """Those of the arrays that training moves, step by step or compiled."""
+        """The loss of a batch ``x`` ``(n, *event)`` and the gradients of the trained arrays,
+        computed step by step or compiled.
+        """
         programs, moving = self.live.programs, self.live.moving
         given = [None if one is None else one.astype(self.live.dtype) for one in (x, context)]
         form = ("training", *moving)
@@ -55,10 +58,10 @@ class JaxTrainee:
         return float(value), [np.asarray(one) if moves else None for one, moves in pairs]
 
     def keep(self) -> None:
-        """No array is changed in place."""
+        """Arrays are not changed in place."""
 
     def move(self, moves: Sequence[Any]) -> None:
-        """What is positive may have to be, and stays so."""
+        """Moves the arrays. Positive arrays stay positive, since they may have to be."""
         for place, (leaf, move) in enumerate(zip(self.leaves, moves, strict=True)):
             if move is not None:
                 moved = np.maximum(leaf - move, leaf / 2) if self.above[place] else leaf - move
@@ -66,8 +69,9 @@ class JaxTrainee:
 
 
 def loss(live: Live) -> Callable[..., Any]:
-    """The mean negative log-likelihood: the object's own, or that of a standard normal base through
-    its log-det. A map that tells none is moved until its latents have unit second moment.
+    """The mean negative log-likelihood: the object's own, or that of a standard normal base
+    through its log-det. For a map without a log-det: the squared deviation of the latents'
+    second moment from one.
     """
     if live.dialect.log_prob is not None:
         density = live.programs.traced_pair("log_prob")

@@ -1,5 +1,5 @@
-"""Derivatives of calls as functions to be compiled: by forward mode, by reverse mode, and of second
-order.
+"""Derivatives of calls as functions to be compiled: by forward mode, by reverse mode, and of
+second order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ Pair = Callable[..., tuple[Any, Any]]
 
 
 def jacobian_function(pair: Pair) -> Callable[..., Any]:
-    """``(leaves, x, context)`` -> Jacobians, ``(batch, outputs, inputs)``: each unit vector is pushed
-    through all rows at once; where a custom rule has no forward mode, they are pulled back.
+    """``(leaves, x, context)`` -> Jacobians, ``(batch, outputs, inputs)``: by forward mode with
+    each unit vector on all rows at once; by reverse mode where a custom rule has no forward
+    mode.
     """
 
     def run(leaves: Any, x: Any, context: Any) -> Any:
@@ -56,13 +57,13 @@ def weighted_sum(pair: Pair) -> Callable[..., Any]:
 
 
 def gradient_function(pair: Pair, place: int = 1) -> Callable[..., Any]:
-    """The same -> its gradient in an argument: in x."""
+    """The same arguments -> the gradient of the weighted sum in an argument, by default x."""
     gradient: Callable[..., Any] = jax.grad(weighted_sum(pair), argnums=place)
     return gradient
 
 
 def curved(pair: Pair) -> Callable[..., Any]:
-    """The same and a direction -> the derivative of <gradient, direction> in x."""
+    """The same arguments and a direction -> the derivative of <gradient, direction> in x."""
     gradient = gradient_function(pair)
 
     def run(leaves: Any, x: Any, context: Any, values: Any, ladjs: Any, along: Any) -> Any:

@@ -1,6 +1,5 @@
-"""Objects taken apart: the floating arrays that they hold, which become arguments of compiled
-programs, and the rest, which does not change. What is no pytree but an ordinary object is opened by
-its attributes.
+"""Objects split into floating arrays, which become arguments of compiled programs, and the rest,
+which does not change. An ordinary object that is no pytree is opened by its attributes.
 """
 
 from __future__ import annotations
@@ -20,20 +19,22 @@ from flowref.backends.closures import cells
 from flowref.backends.data import is_mask
 from flowref.model import TargetError
 
-# Nodes whose arrays training leaves alone, by the name of their class: paramax and flax.
+# Nodes whose arrays are not trained, by the name of their class: paramax and flax.
 FROZEN = frozenset(
     {"NonTrainable", "Frozen", "BatchStat", "RngState", "RngKey", "RngCount", "Const"}
 )
-# Libraries whose objects keep what they computed of their parameters beside them, as leaves too: a scale,
-# its logarithm and its inverse.
+# Libraries whose objects store values computed from their parameters, as leaves too: a scale, its
+# logarithm and its inverse.
 DERIVING = frozenset({"distrax", "tensorflow_probability"})
-# Bijectors by which TensorFlow Probability says that a parameter may be any number, or any positive one.
+# Bijectors by which TensorFlow Probability declares that a parameter may be any number, or any
+# positive one.
 UNCONSTRAINED, ABOVE = "Identity", frozenset({"Softplus", "Exp"})
-# What a user can say, so that arrays of what is no pytree are moved.
+# What users can do so that arrays outside of pytrees are moved.
 TOLD_BY = "register its class as a pytree, or hand over (parameters, forward, inverse)"
-# How deep objects that are no pytrees are opened, and functions looked into.
+# The depth to which ordinary objects are opened, and functions searched.
 DEEPEST = 6
-# How deep functions of the same file are followed to each other, and whose functions stay what they are.
+# The depth to which functions of the same file are followed, and packages whose functions are
+# constant.
 SHALLOW = 1
 FOREIGN = frozenset(
     {"jax", "jaxlib", "numpy", "scipy", "equinox", "flax", "flowjax", "numpyro", "bijx", "paramax"}
@@ -42,8 +43,8 @@ FOREIGN = frozenset(
 
 @dataclass(frozen=True)
 class Tree:
-    """An object without its floating arrays. ``entries``: for each leaf of the structure None where
-    an array was, the `Tree` of an opened object, or what stands there; ``kind`` and ``names``: of an
+    """An object without its floating arrays. ``entries``: for each leaf of the structure None for
+    an array, the `Tree` of an opened object, or the value itself; ``kind`` and ``names``: of an
     opened object.
     """
 
@@ -75,7 +76,7 @@ class Tree:
 
     @property
     def key(self) -> Hashable:
-        """Equal for objects that compute the same from equal arrays."""
+        """A key that is equal for objects that compute the same from equal arrays."""
         entries = tuple(
             "array"
             if entry is None
@@ -88,22 +89,22 @@ class Tree:
 
 
 def floating(leaf: Any) -> bool:
-    """Whether a leaf is an array of floating numbers."""
+    """Whether a leaf is a floating array."""
     return isinstance(leaf, jax.Array | np.ndarray) and bool(
         jnp.issubdtype(leaf.dtype, jnp.floating)
     )
 
 
 def leaves_and_tree(obj: Any, every: bool = False) -> tuple[list[Any], Tree]:
-    """The floating arrays of an object, in a fixed order, and the rest; ``every``: all arrays, counters
-    among them, but for random keys.
+    """Returns the floating arrays of an object, in a fixed order, and the rest; ``every``: all
+    arrays, integer ones included, except random keys.
     """
     leaves: list[Any] = []
     return leaves, _split_tree(obj, leaves, (), numeric if every else floating)
 
 
 def paths(obj: Any) -> Iterator[str]:
-    """Where the floating arrays of an object stand in it, as code writes it: ".bijections[0].loc"."""
+    """Yields the paths of an object's floating arrays, as written in code: ".bijections[0].loc"."""
     yield from _paths(obj, "", ())
 
 
@@ -118,7 +119,7 @@ def _paths(obj: Any, before: str, above: tuple[int, ...]) -> Iterator[str]:
 
 
 def numeric(leaf: Any) -> bool:
-    """Whether a leaf is an array of numbers or of flags."""
+    """Whether a leaf is an array of numbers or booleans."""
     return isinstance(leaf, jax.Array | np.ndarray) and not _is_key(leaf)
 
 
@@ -141,20 +142,22 @@ def _split_tree(
 
 
 def independent_object(obj: Any) -> Any:
-    """An object that calls of another do not change: itself, unless an ordinary one is in it."""
+    """A copy of an object if calls could change it, since an ordinary object is inside; else the
+    object itself.
+    """
     leaves, tree = leaves_and_tree(obj)
     return tree.filled(leaves) if opened(tree) else obj
 
 
 def opened(tree: Tree) -> bool:
-    """Whether an ordinary object was opened, here or within: calls can change it."""
+    """Whether an ordinary object was opened, here or inside: calls can change it."""
     return tree.kind is not None or any(
         isinstance(entry, Tree) and opened(entry) for entry in tree.entries
     )
 
 
 def openable(node: Any) -> bool:
-    """Whether an object is an ordinary one that can be made anew from its attributes."""
+    """Whether an object is an ordinary one that can be rebuilt from its attributes."""
     kind = type(node)
     if kind is types.SimpleNamespace:
         return True
@@ -170,8 +173,8 @@ def openable(node: Any) -> bool:
 
 
 def hashable_key(value: Any, depth: int = 0) -> Hashable:
-    """What tells a value that a program depends on from others: equal for functions with equal code
-    and closures, since factories make them anew at each call.
+    """A key of a value that a program depends on: equal for functions with equal code and
+    closures, since factories make them anew at each call.
     """
     if isinstance(value, jax.Array | np.ndarray):
         plain = np.asarray(jax.random.key_data(value) if _is_key(value) else value)
@@ -180,7 +183,7 @@ def hashable_key(value: Any, depth: int = 0) -> Hashable:
         enclosed = (inner for _, inner in cells(value))
         bound = (*enclosed, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
         if depth <= SHALLOW and value.__module__.partition(".")[0] not in FOREIGN:
-            bound += tuple(_globals(value))
+            bound += tuple(_referenced_globals(value))
         inner = tuple(hashable_key(cell, depth + 1) for cell in bound)
         return (value.__code__, value.__module__, inner)
     if isinstance(value, bool | int | float | complex | str | bytes | type(None)):
@@ -197,13 +200,12 @@ def hashable_key(value: Any, depth: int = 0) -> Hashable:
     if depth < DEEPEST and not jax.tree_util.all_leaves([value]):  # a pytree
         leaves, structure = jax.tree.flatten(value)
         return (structure, tuple(hashable_key(leaf, depth + 1) for leaf in leaves))
-    if getattr(type(value), "__eq__", None) is not object.__eq__:  # it says itself what it equals
+    if getattr(type(value), "__eq__", None) is not object.__eq__:  # it defines equality itself
         return (type(value), value)
     return (type(value), id(value))
 
 
-def _globals(function: types.FunctionType) -> Iterator[Any]:
-    """The values of a function's module that it refers to, by name."""
+def _referenced_globals(function: types.FunctionType) -> Iterator[Any]:
     for name in function.__code__.co_names:
         if name in function.__globals__:
             yield function.__globals__[name]
@@ -214,9 +216,9 @@ def _is_key(value: Any) -> bool:
 
 
 def moving(obj: Any) -> list[bool]:
-    """For each floating array of an object, whether training moves it: arrays of JAX in a pytree, but
-    those that a library marks as not trained, and those of zeros and ones, which are masks. Of an
-    ordinary object nothing tells whether its arrays are parameters or constants, so that they stay.
+    """For each floating array of an object, whether training moves it: arrays of JAX in a pytree,
+    except those that a library marks as not trained, and masks of zeros and ones. Arrays of an
+    ordinary object may be parameters or constants, so they are not moved.
     """
     leaves, tree = leaves_and_tree(obj)
     frozen = {
@@ -227,77 +229,77 @@ def moving(obj: Any) -> list[bool]:
     }
     return [
         outside and isinstance(leaf, jax.Array) and id(leaf) not in frozen and not is_mask(leaf)
-        for leaf, outside in zip(leaves, _outside(tree), strict=True)
+        for leaf, outside in zip(leaves, _outside_opened_objects(tree), strict=True)
     ]
 
 
 def weights_of(obj: Any) -> list[bool]:
-    """The same, where of an ordinary object all arrays but masks are weights."""
+    """The same, but all arrays of an ordinary object except masks count as weights."""
     moves = moving(obj)
     return moves if any(moves) else [not is_mask(leaf) for leaf in leaves_and_tree(obj)[0]]
 
 
 def resting(obj: Any) -> bool:
-    """Whether an object has arrays of which nothing tells whether they are parameters, and none that moves."""
+    """Whether an object has arrays that may or may not be parameters, and none that is moved."""
     leaves, tree = leaves_and_tree(obj)
     within = [
         not outside and leaf.size and not is_mask(leaf)
-        for leaf, outside in zip(leaves, _outside(tree), strict=True)
+        for leaf, outside in zip(leaves, _outside_opened_objects(tree), strict=True)
     ]
     return any(within) and not any(moving(obj))
 
 
-def _outside(tree: Tree, outside: bool = True) -> Iterator[bool]:
-    """For each floating array, whether it stands in no opened object."""
+def _outside_opened_objects(tree: Tree, outside: bool = True) -> Iterator[bool]:
     for entry in tree.entries:
         if entry is None:
             yield outside
         elif isinstance(entry, Tree):
-            yield from _outside(entry, False)
+            yield from _outside_opened_objects(entry, False)
 
 
 def is_frozen(node: Any) -> bool:
-    """Whether a node says that its arrays are not trained, or keeps what is computed of others."""
+    """Whether a node marks its arrays as not trained, or stores values computed from others."""
     if {kind.__name__ for kind in type(node).__mro__} & FROZEN:
         return True
     return deriving(node) and not movable(node)
 
 
 def deriving(node: Any) -> bool:
-    """Whether an object is of a library whose objects keep what they computed of their parameters."""
+    """Whether an object's library stores values computed from its parameters."""
     packages = {kind.__module__.partition(".")[0] for kind in type(node).__mro__}
     return bool(packages & DERIVING)
 
 
 def movable(node: Any) -> bool:
-    """Whether the arrays of an object of a library that computes some of others may be moved: it states which values
-    its parameters take, and they are those of `moved_leaf`; or neither it nor an object of the library that it holds has
-    an array of its own, so that they are those of functions.
+    """Whether the arrays of an object of such a library may be moved: it declares the values of
+    its parameters, and `moved_leaf` preserves them; or neither it nor an object of the library
+    inside it has an array of its own, so that all arrays belong to functions.
     """
-    tells = getattr(node, "parameter_properties", None)
-    if tells is None:
+    declared = getattr(node, "parameter_properties", None)
+    if declared is None:
         held = list(getattr(node, "__dict__", {}).values())
         within = filter(deriving, jax.tree.leaves(held, is_leaf=deriving))
         return not any(map(floating, held)) and all(map(movable, within))
     try:
-        properties = tells(dtype=node.dtype if isinstance(node.dtype, type) else jnp.float64)
+        properties = declared(dtype=node.dtype if isinstance(node.dtype, type) else jnp.float64)
         return all(
-            _unconstrained(properties[name], held)
+            _stays_valid_when_moved(properties[name], held)
             for name, held in node.parameters.items()
             if floating(held)
         )
-    except (NotImplementedError, AttributeError, KeyError):  # it does not state them
+    except (NotImplementedError, AttributeError, KeyError):  # it does not declare them
         return False
 
 
-def _unconstrained(property: Any, held: Any) -> bool:
-    """Whether a parameter stays among its values where it is moved."""
+def _stays_valid_when_moved(property: Any, held: Any) -> bool:
     onto = type(property.default_constraining_bijector_fn()).__name__
     return onto == UNCONSTRAINED or (onto in ABOVE and positive(held))
 
 
 def cast(obj: Any, dtype: str) -> Any:
-    """The object with its floating arrays in another dtype (flax initializes in float32)."""
+    """Returns the object with its floating arrays in another dtype (flax initializes in float32).
+    Raises `TargetError` for traced arrays.
+    """
     leaves, tree = leaves_and_tree(obj)
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         raise TargetError(
@@ -310,14 +312,14 @@ def cast(obj: Any, dtype: str) -> Any:
 
 
 def moved_leaf(leaf: Any, step: Any, scale: float) -> Any:
-    """An array moved along a direction. Nothing tells the parameters of a pytree from its constants,
-    nor which are to be positive: those all of whose entries are stay so.
+    """An array moved along a direction. Parameters of a pytree cannot be told from constants, nor
+    which must be positive: arrays with only positive entries stay positive.
     """
     return leaf * jnp.exp(scale * step) if positive(leaf) else leaf + scale * step
 
 
 def all_moved(obj: Any, scale: float) -> Any:
-    """An object of which all floating arrays are moved along a seeded direction."""
+    """The object with all floating arrays moved along a seeded direction."""
     leaves, tree = leaves_and_tree(obj)
     rng = np.random.default_rng(0)
     return tree.filled(
@@ -326,7 +328,7 @@ def all_moved(obj: Any, scale: float) -> Any:
 
 
 def positive(leaf: Any) -> bool:
-    """Whether an array has entries, and all are positive."""
+    """Whether an array is not empty and all entries are positive."""
     plain = np.asarray(leaf)
     return plain.size > 0 and bool((plain > 0).all())
 

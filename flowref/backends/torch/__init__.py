@@ -1,1 +1,1 @@
-"""PyTorch: how live torch objects become subjects."""
+"""PyTorch: subjects of live torch objects."""

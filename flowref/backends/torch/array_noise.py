@@ -1,11 +1,10 @@
-r"""Monte-Carlo arithmetic for numpy: what a module computes in arrays, between one tensor and the
-next, is randomly rounded as well.
+"""Monte-Carlo arithmetic for numpy: random rounding of what a module computes in arrays, between
+one tensor and the next.
 
-Arithmetic on arrays dispatches nothing to torch. Under noise, tensors that are asked for their
-array give one of a kind whose universal functions round (those of `scipy.special` are such
-functions, too), sums and products round inside, and factorizations get normwise noise. What C code
-does with plain memory stays unseen: the noise of what went in, and of the inputs of the next call,
-is all that excuses it.
+Arithmetic on arrays is not dispatched to torch. Under noise, `Tensor.numpy` returns a subclass of
+arrays whose universal functions round (those of `scipy.special` are such functions, too), sums and
+products round inside, and factorizations get normwise noise. C code on plain memory is not rounded:
+only the noise of its inputs, and of the inputs of the next call, allows for its rounding.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ import torch
 from flowref.backends.process import standing_in
 from flowref.backends.torch.operators import NORMWISE_CONSTANT
 
-# Universal functions that move, select or compare, and so round nothing.
+# Universal functions that move, select or compare, without rounding.
 EXACT = frozenset(
     """
     absolute fabs negative positive sign copysign maximum minimum fmax fmin floor ceil rint trunc
     isfinite isinf isnan signbit nextafter frexp ldexp modf fmod remainder conjugate clip heaviside
     """.split()
 )
-# Functions of `scipy.special` and the like that are good to a few units in the last place only.
+# Functions of `scipy.special` and the like that are accurate to a few units in the last place only.
 ORDINARY = frozenset(
     """
     add subtract multiply divide true_divide square sqrt cbrt reciprocal power float_power exp exp2
@@ -39,18 +38,18 @@ ORDINARY = frozenset(
 )
 SPECIAL_CONSTANT = 8.0
 SUMS, PRODUCTS, QUOTIENTS = {"add", "subtract"}, {"multiply"}, {"divide", "true_divide"}
-# Functions outside of universal ones that multiply and add inside.
+# Functions other than universal ones that multiply and add inside.
 INSIDE = frozenset(
     "dot vdot inner outer tensordot einsum convolve correlate trapezoid interp".split()
 )
 
-# What a distribution of `scipy.stats` returns of an array, in either of its infrastructures.
-TOLD = (
+# Methods of `scipy.stats` distributions with numerical results, in either of its infrastructures.
+NUMERICAL_METHODS = (
     *("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf"),
     *("ccdf", "logccdf", "icdf", "iccdf"),
 )
-# Modules of `scipy.stats` whose classes define them.
-TELLING = ("_distn_infrastructure", "_distribution_infrastructure", "_multivariate", "_kde")
+# Modules of `scipy.stats` that define these methods.
+STATS_MODULES = ("_distn_infrastructure", "_distribution_infrastructure", "_multivariate", "_kde")
 
 
 class Rounding(Protocol):
@@ -60,17 +59,17 @@ class Rounding(Protocol):
     operations: int
 
     def magnitude_of(self, array: Any) -> float:
-        """The half-width of the relative error of results of the dtype of an array."""
+        """The half-width of the relative error of results of the array's dtype."""
 
     def meant(self, array: Any) -> Any:
-        """What an array in single precision stands for; others as they are."""
+        """A float32 array perturbed within its rounding, in float64; other arrays unchanged."""
 
     def uniform(self, like: Any) -> Any:
-        """Uniform in [-1, 1], of the shape and dtype of an array."""
+        """Uniform numbers in [-1, 1], in the shape and dtype of an array."""
 
 
 class RoundedArray(np.ndarray[Any, Any]):
-    """An array whose arithmetic is randomly rounded; ``rounding``: by which noise."""
+    """An array whose arithmetic is randomly rounded by ``rounding``."""
 
     rounding: Rounding | None = None
 
@@ -81,7 +80,7 @@ class RoundedArray(np.ndarray[Any, Any]):
         return np.asarray(self).view(np.ndarray).__reduce__()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """A universal function, with its error."""
+        """Calls a universal function, and rounds its result."""
         rounding = self.rounding or next(
             (one.rounding for one in inputs if isinstance(one, RoundedArray)), None
         )
@@ -108,32 +107,31 @@ class RoundedArray(np.ndarray[Any, Any]):
     def __array_function__(
         self, function: Any, types: Any, inputs: Any, named: Mapping[str, Any]
     ) -> Any:
-        """Another function of numpy: products and factorizations round, the others are made of
-        universal functions, or move.
+        """Calls another function of numpy: products and factorizations are rounded; the others
+        consist of universal functions, or move numbers.
         """
         rounding, name = self.rounding, function.__name__
         linear = function.__module__ == "numpy.linalg"
         if rounding is not None and (linear or name in INSIDE):
             disturb = _normwise if linear else _relative
-            inputs = _mapped(inputs, lambda one: disturb(one, rounding))
-            named = dict(_mapped(tuple(named.items()), lambda one: one))
+            inputs = _map_nested_arrays(inputs, lambda one: disturb(one, rounding))
+            named = dict(_map_nested_arrays(tuple(named.items()), lambda one: one))
             return self._kept(function(*inputs, **named), None, rounding)
         return self._kept(
             super().__array_function__(function, types, inputs, named), None, rounding
         )
 
     def _kept(self, result: Any, out: Any, rounding: Rounding | None) -> Any:
-        """A result whose own arithmetic will be rounded."""
         if out is not None:
             return out[0] if len(out) == 1 else out
-        return _mapped(result, lambda one: _rounded_argument(one, rounding))
+        return _map_nested_arrays(result, lambda one: _rounded_argument(one, rounding))
 
 
 @contextlib.contextmanager
 def arrays_rounded(rounding: Rounding) -> Iterator[None]:
-    """While it is on, tensors give arrays that round. ``rounding``: the noise.
+    """Inside, `Tensor.numpy` returns arrays that round, with the noise ``rounding``.
 
-    A mode of torch would see the call as well, and slow down every other one.
+    A mode of torch would see the call too, but slow down every other operation.
     """
     before: Any = torch.Tensor.numpy
 
@@ -154,13 +152,13 @@ def arrays_rounded(rounding: Rounding) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
-    """While it is on, distributions of scipy round what they return of arrays that round: they work on
-    plain memory inside.
+    """Inside, distributions of scipy round their results for arrays that round: they compute on
+    plain memory.
     """
 
     def rounded(method: Any) -> Any:
         @functools.wraps(method)
-        def told(self: Any, *inputs: Any, **named: Any) -> Any:
+        def rounded_method(self: Any, *inputs: Any, **named: Any) -> Any:
             plain = [_unrounded_array(one) for one in inputs]
             out = method(self, *plain, **{key: _unrounded_array(one) for key, one in named.items()})
             rounds = any(isinstance(one, RoundedArray) for one in (*inputs, *named.values()))
@@ -168,14 +166,14 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
                 return out
             rounding.operations += 1
             rough = _rounded(method.__name__, plain, np.array(out), rounding)
-            # Whole numbers are exact, as quantiles of discrete distributions are.
+            # Integers are exact, as quantiles of discrete distributions are.
             return _rounded_argument(np.where(np.trunc(out) == out, out, rough), rounding)
 
-        return told
+        return rounded_method
 
     with contextlib.ExitStack() as stack:
-        for owner, names in _telling(
-            tuple(sys.modules.get(f"scipy.stats.{one}") for one in TELLING)
+        for owner, names in _distribution_classes(
+            tuple(sys.modules.get(f"scipy.stats.{one}") for one in STATS_MODULES)
         ):
             own = {name: rounded(vars(owner)[name]) for name in names}
             stack.enter_context(standing_in(owner, **own))
@@ -183,15 +181,15 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
 
 
 @functools.cache
-def _telling(modules: tuple[Any, ...]) -> list[tuple[Any, list[str]]]:
-    """The classes of these modules, as far as they are loaded, each with the methods of `TOLD` that it defines
-    itself.
+def _distribution_classes(modules: tuple[Any, ...]) -> list[tuple[Any, list[str]]]:
+    """The classes defined in these modules, with the methods of `NUMERICAL_METHODS` that each
+    defines.
     """
     found = []
     for module in filter(None, modules):
         for kind in vars(module).values():
             if isinstance(kind, type) and kind.__module__ == module.__name__:
-                names = [name for name in TOLD if name in vars(kind)]
+                names = [name for name in NUMERICAL_METHODS if name in vars(kind)]
                 if names and kind.__name__ != "rv_discrete":
                     found.append((kind, names))
     return found
@@ -217,17 +215,15 @@ def _has_dtype(value: Any, dtype: Any) -> bool:
     return isinstance(value, np.ndarray | np.floating) and value.dtype == dtype
 
 
-def _mapped(value: Any, change: Any) -> Any:
-    """Arrays in nested tuples and lists, changed."""
+def _map_nested_arrays(value: Any, change: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(one, change) for one in value))
+        return type(value)(*(_map_nested_arrays(one, change) for one in value))
     if isinstance(value, tuple | list):
-        return type(value)(_mapped(one, change) for one in value)
+        return type(value)(_map_nested_arrays(one, change) for one in value)
     return change(value)
 
 
 def _relative(value: Any, rounding: Rounding) -> Any:
-    """An operand, rounded."""
     value = _unrounded_array(value)
     if not (isinstance(value, np.ndarray) and _is_floating_array(value)):
         return value
@@ -235,7 +231,7 @@ def _relative(value: Any, rounding: Rounding) -> Any:
 
 
 def _normwise(value: Any, rounding: Rounding) -> Any:
-    """A matrix, with an error relative to its largest entry."""
+    """A matrix with an error relative to its largest entry."""
     value = _unrounded_array(value)
     if not (isinstance(value, np.ndarray) and _is_floating_array(value) and value.ndim >= 2):
         return _relative(value, rounding)
@@ -245,7 +241,7 @@ def _normwise(value: Any, rounding: Rounding) -> Any:
 
 
 def _rounded(name: str, inputs: Any, result: Any, rounding: Rounding) -> Any:
-    """A result with its error, in memory of its own or where it was written to."""
+    """A result with its error, in new memory or in that of ``out``."""
     if not _is_floating_array(result):
         return result
     factor = rounding.magnitude_of(result) * (1.0 if name in ORDINARY else SPECIAL_CONSTANT)
@@ -266,7 +262,7 @@ def _uniform(value: Any, rounding: Rounding) -> Any:
 
 
 def _exact(name: str, inputs: Any, result: Any) -> Any:
-    """Where an operation of two operands has no rounding error; None if nowhere."""
+    """A mask of where an operation of two operands is exact, or None if nowhere."""
     if len(inputs) != 2 or name not in SUMS | PRODUCTS | QUOTIENTS:
         return None
     first, second = (np.asarray(one) for one in inputs)

@@ -1,4 +1,4 @@
-"""Tensors and arrays: what a library returned, as plain values that can be kept and compared."""
+"""Results of torch calls as numpy arrays and numbers, which can be stored and compared."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from flowref.model.call import PAIRED
 
 
 def array(value: Any) -> Any:
-    """A tensor as an array; Python numbers stay what they are. It is plain even where the code that
-    is called gets arrays that round, since it goes to the laws.
+    """Converts a tensor to a numpy array; returns Python numbers unchanged. The array is a plain
+    one, even while the called code gets arrays that round, since laws compute with it.
     """
     if isinstance(value, torch.Tensor):
         if (
             value.dtype == torch.bfloat16
-        ):  # numpy has no such numbers, and single precision has all of them
+        ):  # numpy has no bfloat16, and float32 holds all of its numbers
             value = value.float()
         return torch._C.TensorBase.numpy(value.detach().cpu()).copy()
     return value
 
 
 def as_tensors(arrays: Iterable[Array | None], dtype: torch.dtype) -> list[Any]:
-    """Arrays as tensors of a dtype; None stays what it is."""
+    """Arrays as tensors of a dtype; None stays None."""
     return [None if one is None else torch.from_numpy(one).to(dtype) for one in arrays]
 
 
 def as_mapped(name: str, out: Any) -> Mapped:
-    """The outcome of a call as plain values."""
+    """Converts the result of a call to a `Mapped`."""
     if name in PAIRED:
         value, ladj = out
         return Mapped(array(value), array(ladj))
@@ -41,5 +41,5 @@ def as_mapped(name: str, out: Any) -> Mapped:
 
 
 def key_of(array: Array | None) -> tuple[Any, ...]:
-    """What tells an array from others."""
+    """A hashable key of an array: dtype, shape and bytes; () for None."""
     return () if array is None else (array.dtype, array.shape, array.tobytes())

@@ -1,6 +1,8 @@
-"""Autocast as GPUs have it, computed on the processor: torch's own for processors leaves more operators in half precision.
+"""Autocast with the rules of GPUs, on the CPU: torch's own for CPUs leaves more operators in half
+precision.
 
-Source: the lists of operators under "CUDA Ops that can autocast" in the documentation of `torch.amp`.
+Source: the lists of operators under "CUDA Ops that can autocast" in the documentation of
+`torch.amp`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-# Operators that are given half precision, single precision, and the widest of what they are given.
+# Operators that run in half precision, in single precision, and in the widest dtype of their
+# inputs.
 HALF = frozenset(
     """__matmul__ __rmatmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul multi_dot conv1d conv2d conv3d conv_transpose1d
     conv_transpose2d conv_transpose3d gru_cell linear lstm_cell matmul mm mv prelu rnn_tanh_cell rnn_relu_cell
@@ -32,7 +35,7 @@ CAST = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Autocast(TorchFunctionMode):
-    """Operators compute in the precision that autocast to ``half`` gives them on a GPU."""
+    """Operators compute in the precision that autocast to ``half`` selects on a GPU."""
 
     def __init__(self, half: torch.dtype) -> None:
         super().__init__()

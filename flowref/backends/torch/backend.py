@@ -1,4 +1,4 @@
-"""PyTorch as a `Backend`: what this folder does, under the names of the protocol."""
+"""PyTorch as a `Backend`: the functions of this folder under the names of the protocol."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ T = TypeVar("T")
 
 
 class Torch(Backend):
-    """PyTorch on the CPU, imported when it is first used."""
+    """PyTorch on the CPU, imported on first use."""
 
     name = requires = "torch"
     modes = True
 
     def worker_setup(self) -> None:
-        """Import torch, and let it use one thread: the order of sums depends on their number."""
+        """Import torch, and restrict it to one thread: the order of sums depends on the number of
+        threads.
+        """
         import torch
 
         torch.set_num_threads(1)
 
     @contextlib.contextmanager
     def single_threaded(self) -> Iterator[None]:
-        """See `Backend.single_threaded`; what runs beside each other in torch stays as it is."""
+        """See `Backend.single_threaded`. The number of inter-op threads is not changed."""
         torch = sys.modules.get("torch")
         before = 1 if torch is None else torch.get_num_threads()
         if torch is None or before == 1:
@@ -43,7 +45,9 @@ class Torch(Backend):
             torch.set_num_threads(before)
 
     def owns(self, obj: Any) -> bool:
-        """Whether an object derives from a class of torch, or holds a module or a tensor."""
+        """Whether the class of an object derives from one of torch, or the object holds a module
+        or a tensor.
+        """
         from flowref.backends.torch.state import modules, tensors
 
         packages = {base.__module__.partition(".")[0] for base in type(obj).__mro__}
@@ -68,15 +72,17 @@ class Torch(Backend):
         return take_device_wish()
 
     def importing(self) -> AbstractContextManager[Any]:
-        """On the processor. See `Backend.importing`; tensors of modules are cast, and others are known to
-        be single.
+        """See `Backend.importing`: on the CPU. Tensors of modules are cast, and others are known
+        to be float32.
         """
         from flowref.backends.torch.host import host
 
         return host()
 
     def sparing(self, run: Callable[[], T], of: Any = None) -> T:
-        """See `Backend.sparing`: graphs keep no tensors, unless the code walks one itself."""
+        """See `Backend.sparing`: graphs save no tensors, unless the code itself runs a backward
+        pass.
+        """
         from flowref.backends.torch.graphs import sparing
         from flowref.backends.torch.parameter_cache import run_with_folding
 
@@ -90,7 +96,9 @@ class Torch(Backend):
         return duplicate
 
     def paired(self, obj: tuple[Any, ...]) -> Any:
-        """See `Backend.paired`; of callables of which neither has a way back, a module among them."""
+        """See `Backend.paired`: for two callables without an inverse, at least one of them a
+        module.
+        """
         from flowref.backends.torch.pairs import paired
 
         return paired(obj)
@@ -102,13 +110,13 @@ class Torch(Backend):
         return fingerprint(obj)
 
     def cast(self, obj: Any, dtype: str) -> Any:
-        """See `Backend.cast`; parameters, buffers and plain attributes, in place."""
+        """See `Backend.cast`: parameters, buffers and plain attributes, in place."""
         from flowref.backends.torch.state import cast
 
         return cast(obj, _dtype(dtype))
 
     def resting(self, obj: Any) -> str:
-        """See `Backend.resting`: tensors of what is no module, which ask for no gradient."""
+        """See `Backend.resting`: tensors outside of modules that do not require gradients."""
         from flowref.backends.torch.plain_tensors import untold
         from flowref.backends.torch.state import trainable
 
@@ -121,13 +129,13 @@ class Torch(Backend):
         set_mode(obj, training)
 
     def load_weights(self, obj: Any, path: Path, key: str) -> None:
-        """What torch.save or safetensors wrote, by ``load_state_dict``."""
+        """Loads a file of torch.save or safetensors by ``load_state_dict``."""
         from flowref.backends.torch.weights import load_weight_file
 
         load_weight_file(obj, path, key)
 
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
-        """The shapes of what ``state_dict`` holds."""
+        """The shapes of the entries of ``state_dict``."""
         state: Mapping[str, Any] = getattr(obj, "state_dict", dict)()
         return [tuple(value.shape) for value in state.values() if hasattr(value, "shape")]
 
@@ -144,14 +152,14 @@ class Torch(Backend):
         return array(value)
 
     def count_operations(self) -> AbstractContextManager[Counter]:
-        """Count what is dispatched to torch's operators."""
+        """Count the operations that are dispatched to torch's operators."""
         from flowref.backends.torch.torch_float32 import Watching
 
         watching: AbstractContextManager[Counter] = Watching()
         return watching
 
     def cost(self, obj: Any, dialect: Dialect, facts: Facts, dtype: str, most: float) -> Cost:
-        """See `Backend.cost`; what is dispatched to torch's operators."""
+        """See `Backend.cost`: counts what is dispatched to torch's operators."""
         from flowref.backends.torch.cost_model import cost_of
 
         return cost_of(obj, dialect, facts, _dtype(dtype), most)
@@ -169,7 +177,7 @@ class Torch(Backend):
         return lent(obj, other, names)
 
     def moved(self, obj: Any, scale: float) -> Any:
-        """See `Backend.moved`; in place."""
+        """See `Backend.moved`: in place."""
         from flowref.backends.torch.state import move
 
         move(obj, scale, 0)
@@ -188,7 +196,7 @@ class Torch(Backend):
         return TorchTracedCall(obj, call, x, context)
 
     def noise(self, seed: int, magnitude: float) -> AbstractContextManager[Any]:
-        """See `Backend.noise`; operators are listed by name."""
+        """See `Backend.noise`: operators are classified by name."""
         from flowref.backends.torch.noise import RandomRounding
 
         rounding: AbstractContextManager[Any] = RandomRounding(magnitude, seed)

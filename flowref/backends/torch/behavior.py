@@ -1,6 +1,5 @@
-"""What an operator does to floating numbers, seen by calling it on small tensors that its schema asks
-for: schemas and tags say which arguments are views and which are drawn, and not whether a result is
-rounded.
+"""Whether an operator rounds, found by calling it on small tensors that fit its schema: schemas
+and tags mark views and random operators, but not whether a result is rounded.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from flowref.backends.rounding import ordinary_numbers, unrounded
 
 
 class Behavior(Enum):
-    """``EXACT``: every result is one of the numbers given, up to a sign and a power of two, or a whole
-    number, or is the same whatever is given. ``POINTWISE``: results are rounded, each computed of the
-    numbers in its own place. ``MIXED``: of those in other places as well.
+    """``EXACT``: each result is an input up to sign and a power of two, or an integer, or
+    constant. ``POINTWISE``: results are rounded, each computed from the inputs at its own
+    index. ``MIXED``: from inputs at other indices too.
     """
 
     EXACT = "exact"
@@ -28,14 +27,14 @@ class Behavior(Enum):
     MIXED = "mixed"
 
 
-class Unmade(Exception):  # no error: nobody knows what to give
-    """An argument of a type of which no value is made."""
+class Unmade(Exception):  # no error: no value of this type can be made
+    """An argument has a type for which no value is made."""
 
 
 class Stance(NamedTuple):
-    """How the arguments of a call are made: the shape of tensors and of indices, integers, what lists
-    of integers hold that are no dimensions, whether optional numbers are given, and whether all tensors
-    are of whole numbers.
+    """How the arguments of a call are made: shapes of tensors and of indices, integers, entries of
+    integer lists that are no dimensions, whether optional numbers are given, and whether all
+    tensors hold integers.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +54,7 @@ STANCES = (
     Stance((1, 2, 4, 4), (4,), 1, (1, 1, 1, 1)),
     Stance((4,), (4,), 2, (2,), whole=True),
 )
-# Ways of calling an operator that show nothing but copies, after which it is taken for one.
+# An operator that only copies in so many ways of calling counts as exact.
 ENOUGH = 2
 SIZES = ("size", "shape", "input_sizes", "self_size", "output_size")
 INDICES = ("index", "indices", "lengths", "target", "offsets", "repeats", "bins")
@@ -63,8 +62,8 @@ MASKS = ("mask", "condition")
 
 
 def behavior_of(func: Any) -> Behavior | None:
-    """What an operator of ATen does; None where no arguments are found that it takes. Internal ones
-    are not called, since they do not check what they are given.
+    """Returns the behavior of an ATen operator, or None if no valid arguments are found. Internal
+    operators are not called, since they do not check their arguments.
     """
     if func.namespace != "aten" or func.overloadpacket.__name__.startswith("_"):
         return None
@@ -84,7 +83,7 @@ def _observed_behavior(func: Any, state: Any) -> Behavior | None:
             runs = [_run(func, stance, seed, state) for seed in (1, 2)]
         except Unmade:
             return None
-        except Exception:  # no arguments that it takes
+        except Exception:  # invalid arguments
             continue
         if _exact(runs):
             results = runs[1][1]
@@ -98,7 +97,7 @@ def _observed_behavior(func: Any, state: Any) -> Behavior | None:
 
 
 def _exact(runs: list[Any]) -> bool:
-    """Whether finite results are the same for other numbers, or numbers that were given."""
+    """Whether finite results do not depend on the inputs, or equal inputs."""
     (_, first), (given, results) = runs
     if len(first) == len(results) and all(map(_equal_arrays, first, results)):
         return True
@@ -110,8 +109,8 @@ def _equal_arrays(first: Any, second: Any) -> bool:
 
 
 def _pointwise(func: Any, stance: Stance, state: Any) -> bool:
-    """Whether results are of the shape of what is given, and numbers that are changed in two places
-    change them there alone.
+    """Whether results have the shape of the inputs, and changed entries of the inputs change only
+    the results at their index.
     """
     _, before = _run(func, stance, 1, state)
     given, after = _run(func, stance, 1, state, moved=True)
@@ -125,8 +124,8 @@ def _pointwise(func: Any, stance: Stance, state: Any) -> bool:
 def _run(
     func: Any, stance: Stance, seed: int, state: Any, moved: bool = False
 ) -> tuple[list[Any], list[Any]]:
-    """The floating numbers that an operator is given, and those it returns. ``moved``: with another
-    first and last entry of each tensor.
+    """The floating inputs and results of an operator. ``moved``: with other first and last entries
+    in each tensor.
     """
     generator = np.random.Generator(np.random.SFC64(seed))
     positional, named, numbers = [], {}, []
@@ -146,7 +145,7 @@ def _run(
 
 
 def _argument_value(argument: Any, stance: Stance, generator: Any) -> Any:
-    """A value of an argument; `Unmade` for a type of which none is made."""
+    """A value for an argument; raises `Unmade` if its type is not supported."""
     kind, name = str(argument.type), argument.name
     optional = kind.startswith("Optional[")
     kind = kind.removeprefix("Optional[").removesuffix("]") if optional else kind
@@ -190,7 +189,7 @@ def _tensor(name: str, stance: Stance, generator: Any) -> torch.Tensor:
 
 
 def _floats(value: Any) -> Iterator[Any]:
-    """The floating numbers of a value, as arrays of their own memory."""
+    """The floating numbers of a value, as arrays with their own memory."""
     if isinstance(value, (tuple, list)):
         for one in value:
             yield from _floats(one)

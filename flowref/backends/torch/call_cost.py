@@ -1,4 +1,4 @@
-"""What a call costs, seen from below: numbers written, products added up, memory held at one time."""
+"""The cost of a call, counted per operator: entries written, multiply-adds, and peak memory."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from flowref.backends.torch.rules import operator_rule
 from flowref.backends.torch.torch_float32 import HALVES, Watching
 from flowref.model.cost import DEAR_ENTRIES, OPERATION, work
 
-# Products of two matrices; of which arguments.
+# Matrix products, with the positions of both factors.
 MATRICES = {
     "mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "mv": (0, 1), "addmv": (1, 2),
     "dot": (0, 1),
 }  # fmt: skip
-# Factorizations and solvers of square matrices: so many products are a third of the cube.
+# Factorizations and solvers of square matrices: n^3 / 3 multiply-adds.
 SQUARES = ("lu_factor", "solve", "slogdet", "det", "inv_ex", "qr", "svd", "matrix_exp", "cholesky")
 
 
 class Enough(BaseException):
-    """A call is cut short: what it takes beyond this is not counted. No `Exception`, since code that
-    is measured may catch those.
+    """A call is cut short: its further cost is not counted. A `BaseException`, since measured code
+    may catch `Exception`.
     """
 
 
 class Saved:
-    """What a graph keeps of a tensor."""
+    """A tensor saved by a graph."""
 
     def __init__(self, value: torch.Tensor) -> None:
         self.value = value
 
 
 class Measuring(Watching):
-    """Count operations, numbers written, products, and the bytes that results hold.
+    """Counts operations, entries written, multiply-adds, and the bytes that results hold.
 
     ``most``: nominal nanoseconds of work after which `Enough` is raised.
     """
@@ -46,11 +46,11 @@ class Measuring(Watching):
         self.most = most
         self.entries = self.products = self.factors = 0.0
         self.written = self.holding = self.held = 0
-        # By where results lie: how many hold them, and their bytes.
+        # Storage address -> (number of owners, bytes).
         self.owners: dict[int, tuple[int, int]] = {}
-        # Whether anything was computed in single precision.
+        # Whether anything was computed in float32.
         self.single = False
-        # Whether anything was computed in half precision, of either kind.
+        # Whether anything was computed in float16 or bfloat16.
         self.half = False
 
     @property
@@ -60,38 +60,37 @@ class Measuring(Watching):
 
     @property
     def dispatched(self) -> float:
-        """That of dispatching operations alone."""
+        """The work of dispatching operations alone, in nominal nanoseconds."""
         return self.operations * OPERATION
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Count what it writes and multiplies."""
+        """Runs an operator, and counts its entries and multiply-adds."""
         out = super().operation(func, args, named)
         rule = operator_rule(func)
         if not rule.view:
             name = func.overloadpacket.__name__
-            dear = DEAR_ENTRIES.get(name, 1.0)
+            weight = DEAR_ENTRIES.get(name, 1.0)
             for value in out if isinstance(out, (tuple, list)) else (out,):
                 if isinstance(value, torch.Tensor):
-                    self._result(value, rule.in_place, dear)
-            self.products += _products(name, args, out)
+                    self._result(value, rule.in_place, weight)
+            self.products += _multiply_adds(name, args, out)
             if name in MATRICES:
                 self.factors += sum(args[index].numel() for index in MATRICES[name])
         if self.work > self.most:
             raise Enough
         return out
 
-    def _result(self, value: torch.Tensor, in_place: bool, dear: float) -> None:
-        self.entries += value.numel() * dear
+    def _result(self, value: torch.Tensor, in_place: bool, weight: float) -> None:
+        self.entries += value.numel() * weight
         self.single |= value.dtype == torch.float32
         self.half |= value.dtype in HALVES
         if in_place:
             return
         size = value.numel() * value.element_size()
         self.written += size
-        self._hold(value, value)
+        self._count_held_bytes(value, value)
 
-    def _hold(self, owner: Any, value: torch.Tensor) -> None:
-        """Count the bytes of a result until the last of its owners is gone."""
+    def _count_held_bytes(self, owner: Any, value: torch.Tensor) -> None:
         storage = value.untyped_storage()
         place, size = storage.data_ptr(), value.numel() * value.element_size()
         owners, size = self.owners.get(place, (0, size))
@@ -110,20 +109,21 @@ class Measuring(Watching):
 
     @contextlib.contextmanager
     def graphs(self) -> Iterator[None]:
-        """Count what graphs keep for a way back, until they let it go, beside what Python holds."""
+        """Counts tensors saved for the backward pass as well, until the graph frees them."""
 
         def keep(value: torch.Tensor) -> Saved:
             saved = Saved(value.detach())
-            if value.untyped_storage().data_ptr() in self.owners:  # no parameter, and no input
-                self._hold(saved, value)
+            if (
+                value.untyped_storage().data_ptr() in self.owners
+            ):  # neither a parameter nor an input
+                self._count_held_bytes(saved, value)
             return saved
 
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved.value):
             yield
 
 
-def _products(name: str, args: tuple[Any, ...], out: Any) -> float:
-    """How many products an operator adds up."""
+def _multiply_adds(name: str, args: tuple[Any, ...], out: Any) -> float:
     if name in MATRICES:
         first, second = (args[index] for index in MATRICES[name])
         return float(first.numel() * (second.shape[-1] if second.dim() > 1 else 1))

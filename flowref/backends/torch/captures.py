@@ -1,5 +1,5 @@
-"""Functions that an object holds and that hold parts of it: a copy shares them, and with them the
-original.
+"""Functions held by an object that enclose parts of it: copies share them, and thus use the
+original's parts.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from flowref.backends.torch.state import duplicate, trainable
 from flowref.model import Dialect, Facts, derive
 
 _KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-# Whether what a builder of heavy objects gives shares: the same in all conditions.
+# Cached per builder of heavy objects: the answer is the same in all conditions.
 _SHARED: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-# Points of which images are compared; one where calls are heavy.
+# Number of points whose images are compared; one for heavy calls.
 POINTS = 4
-# How many entries are looked at: an object that holds more holds data.
+# Number of entries that are searched: larger objects hold data.
 MOST = 20_000
 
 
 def captures(obj: Any) -> bool:
     """Whether a function that an object holds, such as a lambda, encloses the object or a part of
-    it that has tensors. Copies of functions are the functions themselves, so that moving the
-    parameters of a copy would not move what it computes.
+    it with tensors. Copies share such functions, so that moving the parameters of a copy would
+    not move what it computes.
     """
     try:
         known = _KNOWN.get(obj)
-    except TypeError:  # it cannot be referred to weakly, or has no hash
+    except TypeError:  # not weakly referable or not hashable
         return _captures(obj)
     if known is None:
         known = _captures(obj)
@@ -47,8 +47,8 @@ def captures(obj: Any) -> bool:
 def shared(
     obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int, build: Any = None
 ) -> bool:
-    """Whether what a copy of an object computes moves with the parameters of the original, which
-    are put back. ``build``: what built it; where calls are heavy it is asked about once.
+    """Whether the output of a copy changes with the parameters of the original, which are
+    restored. ``build``: the object's builder; for heavy calls the answer is cached for it.
     """
     if not captures(obj) or (dialect.forward is None and dialect.log_prob is None):
         return False
@@ -58,7 +58,7 @@ def shared(
         known = _SHARED.get(build)
         if known is None:
             known = _SHARED[build] = _shared(obj, dialect, facts, dtype, seed)
-    except TypeError:  # it cannot be referred to weakly, or has no hash
+    except TypeError:  # not weakly referable or not hashable
         return _shared(obj, dialect, facts, dtype, seed)
     return known
 
@@ -76,7 +76,7 @@ def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: 
             for parameter in parameters:
                 parameter.add_(0.125)
             after = _map_or_density(dialect, copy, x, context)
-    except Exception:  # what cannot be copied or called cannot be shown to share
+    except Exception:  # without a copy or a call no sharing can be shown
         return False
     finally:
         with torch.no_grad():
@@ -86,7 +86,7 @@ def _shared(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: 
 
 
 def _map_or_density(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -> torch.Tensor:
-    """What the map, or else the density, makes of points."""
+    """The value ``(n, ...)`` of the map, or else of the density."""
     if dialect.forward is not None:
         value: torch.Tensor = dialect.forward(obj, x.clone(), context)[0]
         return value
@@ -96,7 +96,7 @@ def _map_or_density(dialect: Dialect, obj: Any, x: torch.Tensor, context: Any) -
 
 
 def _captures(obj: Any) -> bool:
-    inside = [item for _, item in itertools.islice(reached(obj, _beside_functions), MOST)]
+    inside = [item for _, item in itertools.islice(reached(obj, _values_outside_functions), MOST)]
     own = {id(one) for one in inside if isinstance(one, nn.Module | torch.Tensor)} | {id(obj)}
     functions = (one for one in inside if isinstance(one, types.FunctionType))
     return any(
@@ -106,8 +106,8 @@ def _captures(obj: Any) -> bool:
     )
 
 
-def _beside_functions(item: Any) -> Iterator[tuple[str, Any]]:
-    """What an item holds, hooks included; of a function nothing."""
+def _values_outside_functions(item: Any) -> Iterator[tuple[str, Any]]:
+    """The values that an item holds, with hooks, except those of functions."""
     if isinstance(item, nn.Module):
         yield from ((name, vars(item)[name]) for name in HOOKS)
     if not isinstance(item, types.FunctionType):

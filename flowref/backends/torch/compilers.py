@@ -1,5 +1,5 @@
-"""Keeping torch's compiler from being imported where nothing is compiled: it takes longer than most
-audits of a small model.
+"""Avoids the import of torch's compiler when nothing is compiled: it takes longer than most audits
+of a small model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMPILER = "torch._dynamo"
 
 
 class Unimported:
-    """In the place of the compiler: it tells the one setting that checkpoints ask for, and imports the
+    """A stand-in for the compiler: has the one setting that checkpoints read, and imports the
     compiler for everything else.
     """
 
@@ -29,12 +29,12 @@ class Unimported:
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:
-    """While it is on, what asks torch for its compiler's settings does not import it."""
+    """Inside, code that reads the compiler's settings does not import it."""
     if COMPILER in sys.modules:
         yield
         return
     standin = Unimported()
-    torch._dynamo = standin  # for a while
+    torch._dynamo = standin  # restored below
     try:
         yield
     finally:

@@ -1,6 +1,4 @@
-"""The conditioner of a coupling: what it gives in one call, and what becomes of the coupling when
-it gives something else.
-"""
+"""The conditioner of a coupling: its outputs in a call, and the coupling with altered outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +14,9 @@ from flowref.model import Coupling, Unsupported
 
 
 def conditioner(obj: Any, coupling: Coupling | None) -> nn.Module:
-    """The module that gives a coupling's parameters."""
+    """Returns the module that computes a coupling's parameters; raises `Unsupported` if none is
+    declared.
+    """
     if coupling is None or not coupling.conditioner:
         raise Unsupported("its conditioner is not declared")
     module = obj
@@ -28,7 +28,9 @@ def conditioner(obj: Any, coupling: Coupling | None) -> nn.Module:
 
 
 def outputs(module: nn.Module, run: Callable[[], Any]) -> Any:
-    """What a conditioner gave when it first ran in a call, one row per point."""
+    """The outputs ``(n, numbers)`` of a conditioner when it first ran in a call; raises
+    `Unsupported` if it did not run.
+    """
     seen: list[Any] = []
 
     def note(_: Any, inputs: Any, out: Any) -> None:
@@ -46,10 +48,10 @@ def outputs(module: nn.Module, run: Callable[[], Any]) -> Any:
 
 
 def bend(module: nn.Module, coupling: Coupling, how: str, size: float) -> None:
-    """Change what a conditioner gives, for good.
+    """Alter the outputs of a conditioner permanently, by a hook.
 
-    ``how``: "folded": its absolute value with no graph, a function that is not injective and has no
-    derivative; "kept": the same as before, plus ``size`` for entries that are kept.
+    ``how``: "folded": the detached absolute value, a function that is not injective and has no
+    derivative; "kept": adds ``size`` to the outputs for kept entries.
     """
     module.register_forward_hook(partial(altered_conditioner_output, coupling.kept, how, size))
 
@@ -57,7 +59,7 @@ def bend(module: nn.Module, coupling: Coupling, how: str, size: float) -> None:
 def altered_conditioner_output(
     kept: Any, how: str, size: float, module: nn.Module, inputs: Any, out: Any
 ) -> Any:
-    """What a conditioner gives instead of ``out``."""
+    """Replaces the output ``out`` of a conditioner; see `bend`."""
     if isinstance(out, (tuple, list)):
         return tuple(
             altered_conditioner_output(kept, how, size, module, inputs, one) for one in out
@@ -67,7 +69,7 @@ def altered_conditioner_output(
     flat = out.reshape(len(out), -1)
     if flat.shape[1] % len(kept):
         raise Unsupported(
-            "its conditioner does not give as many numbers for every entry of an event"
+            "its conditioner does not return the same number of parameters for every entry of an event"
         )
     mask = torch.tensor(kept, dtype=out.dtype).repeat(flat.shape[1] // len(kept))
     return (flat + size * mask).reshape(out.shape)

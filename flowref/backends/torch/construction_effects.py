@@ -1,5 +1,5 @@
-"""What building an object does to the process: settings that stay changed, and generators that a
-constructor seeds.
+"""Side effects of construction on the process: changed settings, and generators that a constructor
+seeds.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flowref.backends.torch.sandbox import GENERATORS, random_state, torch_sandb
 from flowref.backends.torch.scenario import TorchScenarioObject
 from flowref.model import Unsupported, derive, steps
 
-# What seeds each of `GENERATORS`: functions of Python by their code, built-in ones by themselves, those
-# of numpy, of which a profile is told nothing, by what stands in for them.
+# Functions that seed each of `GENERATORS`: Python functions by their code, built-in ones
+# themselves; numpy's are invisible to profilers, so stand-ins replace them.
 SEEDING = {
     "torch": (torch.manual_seed, torch.random.manual_seed, torch.seed, torch.random.seed),
     "numpy": (np.random.seed, np.random.set_state),
@@ -30,7 +30,9 @@ SEEDING = {
 
 
 def construct(stage: TorchScenarioObject, step: steps.Construct) -> steps.Construction:
-    """Build twice from other random states: a generator that ends in the same one was seeded."""
+    """Builds twice from different random states: a generator that ends in the same state was
+    seeded.
+    """
     build = stage.live.build
     if build is None:
         raise Unsupported("it is a part, and built with the whole")
@@ -54,8 +56,8 @@ def construct(stage: TorchScenarioObject, step: steps.Construct) -> steps.Constr
 
 
 def constructors(stage: TorchScenarioObject, build: Callable[[], Any]) -> set[str]:
-    """The generators that are seeded by a constructor: a factory that seeds is how its author runs
-    an experiment, and an object that seeds does so to everybody who makes one.
+    """The generators that are seeded within a constructor: a factory may seed, as in an
+    experiment, but a constructor that seeds affects everybody who makes an object.
     """
     codes: dict[Any, str] = {}
     for name, functions in SEEDING.items():
@@ -92,7 +94,6 @@ def constructors(stage: TorchScenarioObject, build: Callable[[], Any]) -> set[st
 
 
 def _constructing(frame: FrameType | None) -> bool:
-    """Whether a call is made from within a constructor."""
     while frame is not None:
         if frame.f_code.co_name == "__init__":
             return True
@@ -101,8 +102,8 @@ def _constructing(frame: FrameType | None) -> bool:
 
 
 def inherited(stage: TorchScenarioObject, step: steps.Inherited) -> list[str]:
-    """Modules and tensors that are trained and are those of a class, found by identity in an object that
-    is built anew: a copy would have its own.
+    """Paths of trained modules and tensors that belong to a class, found by identity in a newly
+    built object: a copy would have its own.
     """
     build = stage.live.build
     if build is None:
@@ -121,7 +122,7 @@ def inherited(stage: TorchScenarioObject, step: steps.Inherited) -> list[str]:
 
 
 def class_level_values(kind: type) -> list[tuple[str, Any]]:
-    """What a class holds and all its objects share, with words for where, of what is trained."""
+    """(description, value) of class attributes and defaults, which all objects of a class share."""
     values: list[tuple[str, Any]] = []
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] == "torch":
@@ -135,11 +136,11 @@ def class_level_values(kind: type) -> list[tuple[str, Any]]:
             *(getattr(made, "__kwdefaults__", None) or {}).values(),
         ):
             values.append((f"a default of the constructor of {base.__name__}", value))
-    return [(where, value) for where, value in values if _trains(value)]
+    return [(where, value) for where, value in values if _is_trainable(value)]
 
 
-def _trains(value: Any) -> bool:
-    """Whether a value is trained: constants may well belong to a class."""
+def _is_trainable(value: Any) -> bool:
+    """Whether a value is trainable: constants may belong to a class."""
     if isinstance(value, torch.nn.Module):
         return any(parameter.requires_grad for parameter in value.parameters())
     return isinstance(value, torch.Tensor) and value.requires_grad

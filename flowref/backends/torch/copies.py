@@ -1,11 +1,11 @@
-"""Lending one copy of an object to many calls, as long as each leaves it as it was.
+"""Lending one copy of an object to many calls, as long as each leaves it unchanged.
 
-Every call is owed a fresh copy, and copying costs more than most calls. What can be checked
-completely, in less time than a copy takes, is that a call changed nothing: the same entries in
-every container, the same values in every tensor. Such a copy is as good as fresh. Whatever cannot
-be checked (an unknown kind of object, a generator, a method with a cache of its own) is copied
-anew. What a library keeps outside of the object, under its identity, no copy shows and no check
-sees.
+Each call needs a fresh copy, and copying costs more than most calls. What can be checked
+completely, in less time than a copy takes, is whether a call changed the object: the same entries
+in every container, the same values in every tensor. An unchanged copy is as good as fresh. An
+object that cannot be checked (of an unknown kind, with a generator, or with a method that caches)
+is copied for each call. State that a library stores elsewhere, by the object's identity, is neither
+copied nor checked.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from flowref.backends.torch.reach import OPAQUE
 from flowref.backends.torch.state import tensors
 from flowref.model.budget import OUT_OF_MEMORY
 
-# Copies that came back changed before none is kept any more: its calls keep caches or counters.
+# Changed returns until copies are no longer reused: such calls keep caches or counters.
 PATIENCE = 3
-# Entries from which on tensors are compared as whole numbers of as many bytes.
+# Tensors with this many entries are compared as integers of the same size.
 LARGE = 4096
 WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 CACHED = type(functools.cache(lambda: None))
 SEQUENCES = (list, tuple, set, frozenset)
 VALUES = operator.methodcaller("values")
-# Values that nothing can change, or that all copies share; generators of random numbers are
-# neither.
+# Immutable or shared values; random generators are neither.
 FIXED = (*(kind for kind in OPAQUE if kind is not torch.Generator), slice, range, np.generic)
 
 
 class Unknown(Exception):
-    """Whether this object changed cannot be checked."""
+    """The object cannot be checked for changes."""
 
 
 class Shelf:
-    """Copies to lend: ``make`` gives a fresh one. ``alone``: it is so large that no other such shelf
-    keeps one meanwhile, and that it is compared with the ``original`` itself, which nobody changes.
+    """Copies to lend; ``make`` makes a fresh one. ``alone``: the object is so large that only one
+    shelf keeps a copy at a time, and that copies are compared with the ``original``, which
+    nothing changes.
     """
 
     def __init__(self, make: Callable[[], Any], alone: bool = False, original: Any = None) -> None:
@@ -58,8 +58,8 @@ class Shelf:
 
     @contextlib.contextmanager
     def lend(self) -> Iterator[Any]:
-        """A copy that nobody else holds, as good as fresh; it is kept for the next call if this one
-        returns it unchanged.
+        """A copy for exclusive use, as good as fresh; it is reused if it is unchanged
+        afterwards.
         """
         if self.alone:
             for other in [shelf for shelf in _ALONE if shelf is not self]:
@@ -67,7 +67,7 @@ class Shelf:
             _ALONE.clear()
             _ALONE.add(self)
         (obj, inventory), self.spare = self.spare or self._fresh(), None
-        yield obj  # what a call that raised has left behind is not worth checking
+        yield obj  # a copy is not checked after a call that raised
         if inventory is None or not self.patience:
             return
         if inventory.unchanged():
@@ -85,27 +85,27 @@ class Shelf:
             raise
         except (
             Exception
-        ) as error:  # Unknown, or a tensor that cannot be asked (sparse ones have no strides)
+        ) as error:  # Unknown, or a tensor without this property (sparse ones have no strides)
             if OUT_OF_MEMORY.search(str(error)):
                 raise
             self.patience = 0
             return obj, None
 
 
-# The shelf of large copies that was last used.
+# The last used shelf of large copies.
 _ALONE: weakref.WeakSet[Shelf] = weakref.WeakSet()
 
 
 class Inventory:
-    """What an object holds, to be compared with later; with what an ``original`` of it holds, where
-    it is a copy of one. Raises `Unknown` where that cannot be told completely.
+    """The contents of an object, for a later comparison; ``original``: what it is a copy of.
+    Raises `Unknown` if the contents cannot be listed completely.
     """
 
     def __init__(self, obj: Any, original: Any = None) -> None:
         self.originals = {} if original is None else _originals(obj, original)
-        # Objects, their classes and what their attributes are kept in.
+        # Objects, their classes and their attribute dictionaries.
         self.holders: tuple[list[Any], list[type], list[Any]] = ([], [], [])
-        # Containers: those that are empty, all others, and the mappings among these.
+        # Containers: empty ones, all others, and the mappings among these.
         self.empty: list[Any] = []
         self.containers: list[Any] = []
         self.mappings: list[Any] = []
@@ -118,16 +118,16 @@ class Inventory:
             if isinstance(item, FIXED) or id(item) in seen:
                 continue
             seen.add(id(item))
-            stack += self._enter(item)
+            stack += self._record(item)
         self.lengths = list(map(len, self.containers))
         self.entries = list(_container_entries(self.containers))
         self.values = list(_mapping_values(self.mappings))
 
-    def _enter(self, item: Any) -> tuple[Any, ...]:
-        """Take an item down; returns what it holds."""
+    def _record(self, item: Any) -> tuple[Any, ...]:
+        """Records an item; returns the values that it holds."""
         kind: Any = type(item)
         if kind is torch.Tensor or kind is nn.Parameter:
-            marks = _marks(item)
+            marks = _tensor_properties(item)
             if not all(marks[:5]) or item.is_inference():
                 raise Unknown
             value = self.originals.get(id(item))
@@ -158,23 +158,23 @@ class Inventory:
         raise Unknown
 
     def unchanged(self) -> bool:
-        """Whether everything is where it was, with the values that it had."""
+        """Whether every item is in its place, with the values that it had."""
         try:
             return (
                 not any(self.empty)
-                and self._all_the_same()
+                and self._same_objects()
                 and all(
-                    _marks(tensor) == marks and same_values(tensor, value)
+                    _tensor_properties(tensor) == marks and same_values(tensor, value)
                     for tensor, value, marks in self.tensors
                 )
                 and all(np.array_equal(array, value) for array, value in self.arrays)
             )
-        except Exception:  # tensors of two devices, say, cannot be compared: something did change
+        except Exception:  # comparison fails, as for tensors on two devices: something changed
             return False
 
-    def _all_the_same(self) -> bool:
-        """Whether objects are of their classes, and containers hold the very entries that they held:
-        there are hundreds, so that loops are those of `map`.
+    def _same_objects(self) -> bool:
+        """Whether objects have their classes, and containers their entries, by identity. There are
+        hundreds, so loops are those of `map`.
         """
         items, kinds, attributes = self.holders
         return (
@@ -187,8 +187,8 @@ class Inventory:
 
 
 def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two tensors hold the same; nan, and a zero of another sign, may count as another value.
-    Large ones are compared as whole numbers, in half the time.
+    """Whether two tensors are equal; NaN, and zeros of different signs, may count as different.
+    Large ones are compared as integers, in half the time.
     """
     whole = WHOLE.get(first.element_size())
     large = first.numel() >= LARGE and first.dtype == second.dtype and not first.is_complex()
@@ -201,9 +201,7 @@ def same_values(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 @functools.cache
 def _memcmp() -> Callable[[int, int, int], int] | None:
-    """The C library's comparison of memory, which takes half the time of numpy's; None where there is none
-    to be found.
-    """
+    """The C library's memcmp, twice as fast as numpy's comparison; None if it is not found."""
     try:
         found = ctypes.CDLL(None).memcmp
     except (OSError, TypeError, AttributeError):
@@ -214,7 +212,7 @@ def _memcmp() -> Callable[[int, int, int], int] | None:
 
 
 def same_bytes(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> bool:
-    """Whether two contiguous arrays of one type and shape hold the same bytes."""
+    """Whether two contiguous arrays of one dtype and shape have equal bytes."""
     compare = _memcmp()
     if compare is None:
         return np.array_equal(first, second)
@@ -222,8 +220,8 @@ def same_bytes(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> boo
 
 
 def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:
-    """The tensors of which those of a copy are copies, by the ids of these: in the same places, in memory
-    of their own. Were their values others, the copy would count as changed after its first call.
+    """Id of each tensor of a copy -> tensor of the original at the same place, in different
+    memory. If values differ, the copy counts as changed after its first call.
     """
     pairs = list(zip(tensors(obj), tensors(original), strict=False))
     memory = {one.untyped_storage().data_ptr() for _, one in pairs}
@@ -235,7 +233,6 @@ def _originals(obj: Any, original: Any) -> dict[int, torch.Tensor]:
 
 
 def _container_entries(containers: list[Any]) -> Iterator[Any]:
-    """What sequences hold, and the keys of mappings."""
     return itertools.chain.from_iterable(containers)
 
 
@@ -243,10 +240,11 @@ def _mapping_values(mappings: list[Any]) -> Iterator[Any]:
     return itertools.chain.from_iterable(map(VALUES, mappings))
 
 
-def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a tensor is besides its values; the first five must be true of one that is kept.
+def _tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Properties of a tensor apart from its values; the first five must be true for a reusable
+    copy.
 
-    Writes through ``.data`` leave the version as it was, hence values are compared as well.
+    Writes through ``.data`` do not change the version, so values are compared as well.
     """
     return (
         not vars(tensor),
@@ -264,16 +262,14 @@ def _marks(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 class Plain:
-    """The size of its instances is that of every class written in Python, without slots, that
-    extends no built-in one.
+    """Instances have the size of all classes written in Python without slots that extend no
+    built-in one.
     """
 
 
 @functools.cache
 def _transparent(kind: type) -> bool:
-    """Whether all that an instance holds is in its ``__dict__``, and no method keeps results in a
-    cache of its own.
-    """
+    """Whether ``__dict__`` holds all state of an instance, and no method has a cache of its own."""
     members = [member for base in kind.__mro__ for member in vars(base).values()]
     members += [
         inner

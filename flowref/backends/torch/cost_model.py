@@ -25,13 +25,14 @@ from flowref.model.cost import OPERATION, STEPS
 FEW, MORE = 1, 3
 
 
-# Calls that take what the map of data to latents takes, and what samples take, or else the way back.
+# Calls whose cost is that of the map from data to latents, and those whose cost is that of samples,
+# or else of the inverse.
 LIKE_DATA = ("bits_per_dim", "loss", "rescaled", "estimate")
 LIKE_SAMPLES = ("sample", "rsample", "sample_log_prob")
 
 
 def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: float) -> Cost:
-    """See `Backend.cost`. What an object refuses has no cost."""
+    """See `Backend.cost`. A call that the object rejects has no cost."""
     held = {id(t): t.numel() * t.element_size() for t in tensors(obj)}
     calls: dict[str, CallCost] = {}
     with torch_sandbox(0, dtype):
@@ -39,19 +40,19 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
         x, context = as_tensors(points_and_contexts(facts, MORE, np.random.default_rng(1)), dtype)
         y = None
         if dialect.forward is not None:
-            y = _priced(calls, "forward", obj, dialect.forward, x, context, most)
+            y = _record_cost(calls, "forward", obj, dialect.forward, x, context, most)
             if y is not None and dialect.inverse is not None:
-                _priced(calls, "inverse", obj, dialect.inverse, y, context, most)
+                _record_cost(calls, "inverse", obj, dialect.inverse, y, context, most)
                 there = Again(dialect.forward, obj, x, context)
-                _repeating(calls, there, Again(dialect.inverse, obj, y, context))
+                _mark_repeating_inverse(calls, there, Again(dialect.inverse, obj, y, context))
         if dialect.log_prob is not None:
             data = x if dialect.normalizing == "forward" or dialect.forward is None else y
             if data is not None:
-                _priced(calls, "log_prob", obj, dialect.log_prob, data, context, most)
+                _record_cost(calls, "log_prob", obj, dialect.log_prob, data, context, most)
         back = OPPOSITE[dialect.normalizing] if dialect.forward is not None else "log_prob"
         if dialect.sample is not None and back in calls and not calls[back].heavy:
-            # It may take a step for each entry, where a log-density takes one for all.
-            _priced(calls, "sample", obj, _sampler_of_points(dialect.sample), x, context, most)
+            # Sampling may take a step for each entry, unlike a log-density.
+            _record_cost(calls, "sample", obj, _sampler_of_points(dialect.sample), x, context, most)
     for names, like in (
         (LIKE_DATA, "log_prob" if "log_prob" in calls else dialect.normalizing),
         (LIKE_SAMPLES, "sample" if "sample" in calls else back),
@@ -61,14 +62,13 @@ def cost_of(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, most: 
 
 
 def _sampler_of_points(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """A sampler as a function of points, of which it draws as many."""
     return lambda obj, x, context: sample(obj, len(x), context)
 
 
-def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
-    """Mark an inverse that takes many times the work of forward: by what it takes where what comes of
-    parameters alone is computed once; one that was cut short, as one that calls forward for each
-    coordinate.
+def _mark_repeating_inverse(calls: dict[str, CallCost], there: Again, back: Again) -> None:
+    """Marks an inverse that takes many times the work of forward, measured with results of
+    parameters alone cached; an inverse that was cut short is compared with one call of forward
+    per coordinate.
     """
     forward, inverse = calls["forward"], calls.get("inverse")
     if inverse is None or not inverse.heavy or inverse.work.of(1) <= STEPS * forward.work.of(1):
@@ -76,7 +76,7 @@ def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
     if inverse.complete:
         with contextlib.suppress(Exception), ungraphed(), Measuring() as measuring, back.folding:
             back.call()
-            # What folds is dispatched beside each operation, and takes about as long.
+            # Folding dispatches once more per operation, and takes about as long as the operation.
             folding = inverse.operations * OPERATION
             fixed = max(0.0, measuring.work + folding - inverse.work.per_row)
             inverse = replace(inverse, work=LinearCost(fixed, inverse.work.per_row))
@@ -96,7 +96,7 @@ def _repeating(calls: dict[str, CallCost], there: Again, back: Again) -> None:
 
 
 class Again(NamedTuple):
-    """A call with one row, and what folds it."""
+    """A call with one row, and its folding."""
 
     function: Callable[..., Any]
     obj: Any
@@ -114,12 +114,12 @@ class Again(NamedTuple):
         return self.x[0].numel()
 
     def call(self) -> Any:
-        """The call."""
+        """Calls the function with the first row."""
         context = None if self.context is None else self.context[:1].clone()
         return self.function(self.obj, self.x[:1].clone(), context)
 
 
-def _priced(
+def _record_cost(
     calls: dict[str, CallCost],
     name: str,
     obj: Any,
@@ -128,30 +128,30 @@ def _priced(
     context: torch.Tensor | None,
     most: float,
 ) -> torch.Tensor | None:
-    """Enter what a call takes; returns its value, if it is a map that was called to the end."""
+    """Records the cost of a call; returns its value if it is a map and the call was completed."""
     counts: list[Measuring] = []
     value, ended, walks, transformed = None, True, False, False
     while len(counts) < 2 and ended:
         rows = MORE if counts else FEW
-        given, again = (_first(x, context, rows) for _ in range(2))
+        given, again = (_first_rows(x, context, rows) for _ in range(2))
         measuring, ended = Measuring(most), False
         spared = contextlib.nullcontext(Ungraphed()) if walks else ungraphed()
         with contextlib.suppress(Enough, Exception), spared as state, measuring:
             value = function(obj, *given)
             ended = True
-        if state.walked:  # it differentiates itself
+        if state.walked:  # the call differentiates itself
             walks, ended, counts, transformed = True, True, [], state.transformed
             continue
-        if transformed:  # transforms of torch.func forbid to look at what graphs keep
+        if transformed:  # transforms of torch.func forbid hooks on saved tensors
             measuring.held = measuring.written
         elif walks and ended:
-            # A call of its own: looking at what graphs keep takes operations.
+            # A separate call: hooks on saved tensors take operations of their own.
             graphed = Measuring(math.inf)
             with contextlib.suppress(Exception), graphed.graphs(), graphed:
                 function(obj, *again)
             measuring.held = graphed.held
         counts.append(measuring)
-    if not ended and counts[-1].work <= most:  # it was refused
+    if not ended and counts[-1].work <= most:  # the call raised
         return None
     one, more = counts[0], counts[-1]
     calls[name] = CallCost(
@@ -170,15 +170,15 @@ def _priced(
     return first.detach().clone() if fits else None
 
 
-def _first(
+def _first_rows(
     x: torch.Tensor, context: torch.Tensor | None, rows: int
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     return x[:rows].clone(), None if context is None else context[:rows].clone()
 
 
 def _fitted_linear_cost(few: float, more: float) -> LinearCost:
-    """The line through what was counted with few rows and with more. What was counted once may all
-    be owed to its row.
+    """The line through the counts with few rows and with more; a single count is ascribed to its
+    row.
     """
     per_row = max(0.0, (more - few) / (MORE - FEW)) if more != few else 0.0
     return LinearCost(max(0.0, few - FEW * per_row), per_row)

@@ -1,8 +1,8 @@
-"""A call as the maps that it is made of, whatever it is written in: it is cut wherever what is still
-needed are as many numbers as an event has.
+"""A call as a chain of maps, for code of any form: it is cut wherever the number of values still
+needed equals that of an event.
 
-That these maps are the whole is not believed but verified: one after the other they have to pull
-cotangents back as the whole does (`Pieces.chained`).
+That the pieces make up the whole is verified: one after the other they must pull cotangents back as
+the whole does (`Pieces.chained`).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from flowref.backends.torch.tape import Cut, Done, Tape
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
 
-# More functions are not followed; cotangents that are pulled back together where they are many.
+# The largest number of traced functions; cotangents per batched backward pass.
 LONGEST, TOGETHER = 100_000, 64
 
 
 @dataclass(frozen=True)
 class Piece:
-    """What lies between two cuts: the numbers of what goes in and of what comes out, these tensors,
-    and the work of one cotangent of one point. ``next``: whether it is one function only.
+    """The part of a call between two cuts: numbers of its inputs and outputs, these tensors, and
+    the work of one cotangent of one point. ``next``: whether it is a single function.
     """
 
     given: tuple[int, ...]
@@ -40,11 +40,11 @@ class Piece:
     next: bool
 
     def pull(self, cotangents: Array, wanted: Sequence[bool] | None = None) -> Array:
-        """See `Stage.pull`, of all that goes in and comes out; zero for sources that are not
-        ``wanted``, the way to which may be most of the work.
+        """See `Stage.pull`, for all inputs and outputs; sources that are not ``wanted`` get zeros,
+        since their backward passes may be most of the work.
         """
         if cotangents.shape[1] > FEW:
-            with contextlib.suppress(Exception):  # a function that cannot be asked for many at once
+            with contextlib.suppress(Exception):  # a function without batched backward passes
                 return np.concatenate(
                     [
                         self._pulled(cotangents[:, start : start + TOGETHER], wanted, True)
@@ -61,7 +61,7 @@ class Piece:
     def _pulled(
         self, cotangents: Array, wanted: Sequence[bool] | None, together: bool = False
     ) -> Array:
-        """The same for one cotangent, or for several ``together``."""
+        """Pulls one cotangent back, or several ``together``."""
         every = [True] * len(self.sources) if wanted is None else wanted
         sources = [source for source, one in zip(self.sources, every, strict=True) if one]
         pieces = np.split(cotangents, np.cumsum([sink[0].numel() for sink in self.sinks])[:-1], 2)
@@ -113,7 +113,7 @@ class Pieces(tuple[Piece, ...]):
 
 
 def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
-    """Pieces that follow each other, where values of these numbers pass as they are."""
+    """Consecutive pieces as a stage; the values numbered ``passing`` bypass them."""
     first, last = run[0], run[-1]
     into = [number not in passing for number in first.given]
     out = [number not in passing for number in last.taken]
@@ -135,8 +135,8 @@ def _stage(run: Sequence[Piece], passing: Set[int]) -> Stage:
 
 
 def pieces(asked: MapCall, x: torch.Tensor, seen: bool = False) -> Pieces | None:
-    """The pieces of a call at points, in the order in which they are applied; None where it cannot
-    be cut, or does not run so. ``seen``: whether they were seen to be the call.
+    """The pieces of a call at ``x`` ``(n, *event)``, in order of application; None if it cannot be
+    cut, or fails. ``seen``: whether they were already verified.
     """
     with contextlib.suppress(Exception):
         found = Pieces(_pieces(asked, x))
@@ -158,7 +158,7 @@ def _pieces(asked: MapCall, x: torch.Tensor) -> list[Piece]:
     with torch.enable_grad(), Tape(leaf, cuts) as again:
         value = again.current(asked.at(leaf))
     if [done.made for done in again.done] != [done.made for done in tape.done]:
-        return []  # another way was taken the second time
+        return []  # the second run took another branch
     return _pieces_between_cuts(cuts, again, leaf, value, end, tape.done)
 
 
@@ -187,15 +187,15 @@ def _pieces_between_cuts(
 
 
 def work_between(done: Sequence[Done], before: int, after: int, batch: int) -> float:
-    """The work of pulling one of many cotangents of one point back through functions."""
+    """The work of a backward pass through functions, per point and cotangent of many."""
     some = done[before:after]
     bulk, dispatched = sum(one.bulk for one in some), sum(one.dispatched for one in some)
     return BACKWARD * (bulk / batch + dispatched / TOGETHER)
 
 
 def cuts_of(tape: Tape, end: int, x: torch.Tensor) -> list[Cut]:
-    """Where a call can be cut: as many numbers are still needed as go in, in tensors of which each
-    has a row per point.
+    """The cuts of a call: where as many numbers are still needed as it has inputs, in tensors with
+    a row per point.
     """
     batch, needed, last = len(x), {end}, {end: len(tape.done)}
     matter = []
@@ -216,17 +216,19 @@ def cuts_of(tape: Tape, end: int, x: torch.Tensor) -> list[Cut]:
         if rows and sum(holder.numel() for holder in holders) == x.numel():
             found.append(Cut(index + 1, tuple(sorted(alive))))
     if found and found[-1].values == (end,) and len(found) == 1:
-        return []  # nothing but the end
+        return []  # a cut at the end only
     return found
 
 
 def concatenated_numbers(tensors: Sequence[torch.Tensor]) -> Array:
-    """The numbers of several tensors, ``(batch, numbers)``."""
+    """The entries of several tensors, ``(batch, numbers)``."""
     return np.concatenate([np.asarray(array(one)).reshape(len(one), -1) for one in tensors], 1)
 
 
 def given(piece: Array, sink: torch.Tensor, together: bool) -> torch.Tensor:
-    """Cotangents ``(batch, probes, numbers)`` of a tensor, one or several together, in its shape."""
+    """Cotangents ``(batch, probes, numbers)`` reshaped for a tensor; with several ``together``,
+    ``(probes, *shape)``.
+    """
     if not together:
         return tensor_like(piece[:, 0], sink)
     probes = torch.from_numpy(np.ascontiguousarray(piece.swapaxes(0, 1))).to(sink.dtype)

@@ -1,4 +1,4 @@
-"""Derivatives of a live object's calls by autograd, and calls with its parameters moved."""
+"""Derivatives of a live object's calls by autograd, and calls with moved parameters."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from flowref.model import Array, Cost, Mapped, Undecidable, Unsupported, derive
 from flowref.model.call import KERNELS
 from flowref.model.cost import BACKWARD
 
-# Rows, numbers of the result, and bytes of the graph of one backward pass of a Jacobian; more are
-# taken in chunks. Where the parameters alone take more, rows may take as much again.
+# Limits of one backward pass of a Jacobian: rows, entries of the result, and bytes of the graph;
+# larger ones are split. If the parameters alone take more, rows may take as much again.
 JACOBIAN_ROWS, JACOBIAN_SIZE, JACOBIAN_BYTES = 1024, 2**18, 2**28
 
 
-def _graphed(
+def _call_with_graph(
     live: Live, obj: Any, name: str, x: torch.Tensor, context: torch.Tensor | None
 ) -> tuple[torch.Tensor, Any]:
-    """Value and log-det of a call, with the graph kept. The caller keeps ``obj`` alive: some graphs
-    refer to it weakly. What writes to its input is called on a copy: a leaf of the graph refuses it.
-    Raises `Unsupported` where the call hands its input to numpy, which is refused for a tensor with a
-    graph.
+    """Value and log-det of a call, with its graph. The caller keeps ``obj`` alive: some graphs
+    refer to it weakly. A call that writes to its input is repeated on a copy, since autograd
+    forbids writes to a leaf. Raises `Unsupported` for a call that converts its input to numpy,
+    which tensors with a graph refuse.
     """
     try:
         try:
@@ -46,7 +46,7 @@ def _graphed(
     return (out, None) if name == "log_prob" else (out[0], out[1])
 
 
-# What torch says of a graph that cannot be walked back, and what was done to it.
+# Words of torch's errors about graphs without a backward pass -> reason.
 NO_WAY_BACK = {
     "modified by an inplace operation": "overwrites what autograd needs to go back",
     "backward through the graph a second time": "frees the graph that autograd needs to go back",
@@ -61,12 +61,12 @@ def gradients(
     leaves: Sequence[torch.Tensor],
     again: bool = False,
 ) -> Sequence[torch.Tensor | None]:
-    """What the cotangents of some ends of the graph of a call give for its leaves, None where nothing leads
-    there; ``again``: with a graph of their own.
+    """Gradients of the leaves for (output, cotangent) pairs of a call's graph, None where a leaf
+    has no influence; ``again``: with a graph of their own.
 
-    Raises: `Unsupported` where values of the graph were overwritten, or the call went back through itself
-    and freed it, or recomputes it at once, as where none is recorded. What the call returns is judged by
-    differences.
+    Raises `Unsupported` if values of the graph were overwritten, or the call freed its graph by a
+    backward pass of its own, or recomputes values, which needs a recorded graph. Returned values
+    are still judged, by finite differences.
     """
     if not ends:
         return [None] * len(leaves)
@@ -84,9 +84,9 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
     """d value / d input per point, ``(batch, outputs, inputs)``, by autograd.
 
     Each row is repeated once per output and pulled back with one-hot cotangents in one backward
-    pass, which is the same matrix as one pass per output wherever rows are independent; a graph
-    that would take too much is made for some outputs of a row at a time. Raises `Unsupported` where
-    no graph is recorded.
+    pass, which gives the same matrix as one pass per output if rows are independent; a graph that
+    would be too large is built for some outputs of a row at a time. Raises `Unsupported` if no
+    graph is recorded.
     """
     shape = live.facts.event_shape
     if name == "forward":
@@ -106,8 +106,8 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
                 width = pulled.stop - pulled.start
                 rows = clean[some].repeat_interleave(width, 0).requires_grad_(True)
                 contexts = None if ctx is None else ctx[some].repeat_interleave(width, 0)
-                whole = live.take() if whole is None else whole  # each block is a call of its own
-                value, _ = _graphed(live, whole, name, rows, contexts)
+                whole = live.take() if whole is None else whole  # each block is a separate call
+                value, _ = _call_with_graph(live, whole, name, rows, contexts)
                 if not value.requires_grad:
                     raise Unsupported(f"{name} records no autograd graph")
                 flat = value.reshape(len(rows), -1)
@@ -129,8 +129,8 @@ def jacobian(live: Live, name: str, x: Array, context: Array | None = None) -> A
 
 
 def blocks(batch: int, outputs: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """The rows of a batch, and the outputs of each, of one backward pass after the other; at most
-    ``most`` of them together, or one.
+    """Yields the (rows, outputs) of each backward pass; at most ``most`` in total per pass, at
+    least one.
 
     >>> [(rows.stop - rows.start, pulled.stop) for rows, pulled in blocks(5, 4, 8)]
     [(2, 4), (2, 4), (1, 4)]
@@ -149,7 +149,7 @@ def blocks(batch: int, outputs: int, most: int) -> Iterator[tuple[slice, slice]]
 
 
 def graphed_rows(cost: Cost, name: str) -> int:
-    """How many rows the graph of a call may have."""
+    """The maximal number of rows of a call with a graph."""
     written = cost.of(name).written
     return max(1, written.rows(max(JACOBIAN_BYTES, 2 * written.fixed)))
 
@@ -168,7 +168,9 @@ def pull(
     draws: int | None = None,
     training: bool = False,
 ) -> Any:
-    """See `flowref.backends.derivatives.Pull`. Parameters that nothing leads to have a gradient of zero."""
+    """See `flowref.backends.derivatives.Derivatives.pull`. Parameters without influence have zero
+    gradients.
+    """
     what = f"pull {name} toward {toward}"
     inputs = (x, context, values, ladjs, along, only, draws, training)
 
@@ -184,7 +186,7 @@ def pull(
                 leaves = [one for which, one in trainable(obj) if only in ("", which)]
             else:
                 leaves[0].requires_grad_(True)
-            outs = _graphed(live, obj, name, points, given)
+            outs = _call_with_graph(live, obj, name, points, given)
             ends = [
                 (out, cotangent_of(out, weights, len(x)))
                 for out, weights in zip(outs, (values, ladjs), strict=True)
@@ -212,7 +214,9 @@ def pull(
 
 
 def cotangent_of(out: torch.Tensor, weights: Array, batch: int) -> torch.Tensor:
-    """Weights of what a call returned, point by point, in its shape; one for all points has their sum."""
+    """Weights ``(n, ...)`` in the shape of a result; a result shared by all points gets
+    their sum.
+    """
     rows = torch.from_numpy(np.array(weights)).to(out.dtype)
     if out.dim() and len(out) == batch:
         return rows.reshape(batch, -1).expand(batch, math.prod(out.shape[1:])).reshape(out.shape)
@@ -220,7 +224,7 @@ def cotangent_of(out: torch.Tensor, weights: Array, batch: int) -> torch.Tensor:
 
 
 def set_random_state(live: Live, draws: int | None) -> None:
-    """Set the random states to one of many, where the call is not that of the condition."""
+    """Seed all generators with stream number ``draws``; None leaves the state of the condition."""
     if draws is not None:
         for seeded in (seed_torch, np.random.seed, random.seed):
             seeded(derive(live.seed, 41, draws) % 2**32)
@@ -236,9 +240,9 @@ def along(
     only: str = "",
     draws: int | None = None,
 ) -> Mapped:
-    """The call with every trainable parameter, or ``only`` one, moved by t times a seeded direction;
-    ``draws``: with other random numbers. Several laws ask the same of a value and of its log-det, so
-    what is dear is kept.
+    """The `Mapped` result of a call at ``x`` ``(n, *event)`` with all trainable parameters, or
+    ``only`` one, moved by t times a seeded direction; ``draws``: with other random numbers.
+    Several laws ask for the same result, so expensive ones are cached.
     """
     live.afford(name, len(x))
 
@@ -246,7 +250,7 @@ def along(
         with live.calling(name, stream=stream):
             obj = live.take()
             move(obj, t, seed, only)
-            # Those take a seed; the random state is that of the call.
+            # These take a seed; the random state is that of the call.
             run = live.function(name) if name in KERNELS else method(live, name)
             set_random_state(live, draws)
             return as_mapped(name, run(obj, live.tensor(x), live.tensor(context)))
@@ -258,13 +262,15 @@ def along(
 
 
 def steps(live: Live, seed: int, only: str = "") -> Iterator[Array]:
-    """The direction in which `along` moves the parameters, an array for each that is trained, or for one."""
+    """The direction in which `along` moves the parameters: an array for each trained one, or for
+    ``only``.
+    """
     return (step.numpy() for _, step in parameter_directions(live.pristine, seed, only))
 
 
 def directional(total: torch.Tensor, obj: Any, seed: int, largest: int = 0) -> float:
-    """The derivative of a total in the direction of `move`, by autograd; of parameters of no more
-    entries than the ``largest``, if that is given, and then the graph is kept.
+    """The derivative of a scalar in the direction of `move`, by autograd; if ``largest`` is given,
+    for parameters with at most that many entries, and the graph is kept.
     """
     steps = [
         one for one in parameter_directions(obj, seed) if not largest or one[0].numel() <= largest

@@ -1,4 +1,4 @@
-"""Steps of a life on another device: one of the machine's, or the stand-in for one."""
+"""Scenario steps on another device: one of the machine, or a stand-in for one."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ from flowref.model import Dialect, FlowrefError, Unsupported, one_line, steps, u
 from flowref.model.call import DRAWING, KERNELS, PAIRED, arguments
 from flowref.model.cost import BACKWARD
 
-# What torch says of tensors on two devices.
+# Words of torch's errors about tensors on two devices.
 LONGEST = 160
 SAYS = re.compile(r"same device|\bdevices?\b|cuda", re.IGNORECASE)
-# What code says that is meant for other devices, and where libraries lie.
+# Source code that names other devices, and folders of libraries.
 MEANT = re.compile(r"\bdevice\b|\.cuda\(")
 LIBRARIES = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where an object is moved. ``name``: empty for the stand-in."""
+    """The device that an object is moved to. ``name``: "" for the stand-in."""
 
     name: str = ""
 
     @property
     def torch(self) -> torch.device:
-        """As torch names it."""
+        """The device as a `torch.device`."""
         return torch.device(self.name) if self.name else DEVICE
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """What is made and moved by its name is made and moved there meanwhile."""
+        """Inside, the device exists and tensors can be made on it and moved to it."""
         with uncompiled(), devices_visible() if self.name else stand_in():
             yield
 
     def refusal(self, error: BaseException) -> BaseException | None:
-        """The device's refusal of a tensor elsewhere: an error, or one that it comes from."""
+        """The device's error about a tensor elsewhere, in a chain of causes, or None."""
         seen: BaseException | None = error
         while seen is not None:
             if isinstance(seen, Misplaced) or (self.name and SAYS.search(str(seen))):
@@ -65,7 +65,9 @@ class Device:
 
 
 def move(stage: TorchScenarioObject, step: steps.Move) -> bool:
-    """The object is on the device, and so are inputs from then on. Whether it is meant to be."""
+    """Moves the object, and later inputs, to the device; returns whether its code is meant to
+    support that.
+    """
     device, obj = Device(step.device), stage.obj
     _movable(obj)
     try:
@@ -78,14 +80,14 @@ def move(stage: TorchScenarioObject, step: steps.Move) -> bool:
                 stage.obj = obj if moved is None else moved
     except Exception as error:
         raise Unsupported(f"it cannot be moved to another device: {one_line(error)}") from error
-    _follows(stage.obj, device.torch)
+    _check_device_names(stage.obj, device.torch)
     stage.device = device
     left = (item for _, item in reached(stage.obj) if isinstance(item, torch.Tensor) and item.dim())
-    return _speaks(stage.obj) or any(one.device.type != device.torch.type for one in left)
+    return _supports_devices(stage.obj) or any(one.device.type != device.torch.type for one in left)
 
 
-def _speaks(obj: Any) -> bool:
-    """Whether it is a library's, or its code speaks of devices."""
+def _supports_devices(obj: Any) -> bool:
+    """Whether an object belongs to a library, or its code mentions devices."""
     root = sys.modules.get(getattr(obj, "__module__", ""), None)
     if "flowref.reference" in str(root) or any(name in str(root) for name in LIBRARIES):
         return True
@@ -97,7 +99,6 @@ def _speaks(obj: Any) -> bool:
 
 
 def _user_source_code(kind: Any) -> str:
-    """The code of a class or function that is no library's; empty where there is none to read."""
     module = str(sys.modules.get(getattr(kind, "__module__", "")))
     if any(name in module for name in LIBRARIES):
         return ""
@@ -108,7 +109,7 @@ def _user_source_code(kind: Any) -> str:
 
 
 def _movable(obj: Any) -> None:
-    """Raises `Unsupported` where tensors of the object are not moved by whoever moves it."""
+    """Raises `Unsupported` if the object's tensors are not moved by ``to``."""
     if any(isinstance(item, torch.jit.ScriptModule) for _, item in reached(obj)):
         raise Unsupported("torch moves a scripted module to devices of its own alone", waits=True)
     if callable(getattr(obj, "to", None)):
@@ -122,26 +123,28 @@ def _movable(obj: Any) -> None:
             raise Unsupported(f"it holds tensors ({path}), and no .to moves them to a device")
 
 
-def _follows(obj: Any, device: torch.device) -> None:
-    """Raises `Unsupported` where the object says by name on which other device it is."""
+def _check_device_names(obj: Any, device: torch.device) -> None:
+    """Raises `Unsupported` if the object names another device as its own."""
     for path, item in reached(obj):
         named = isinstance(item, str) and path.rpartition(".")[2] == "device"
-        if (named or isinstance(item, torch.device)) and not _is(item, device):
+        if (named or isinstance(item, torch.device)) and not _names_device(item, device):
             raise Unsupported(f"it is bound to a device by name: its {path} is {item}")
 
 
-def _is(name: Any, device: torch.device) -> bool:
-    """Whether a name is that of a device; the stand-in is any that is not there."""
+def _names_device(name: Any, device: torch.device) -> bool:
+    """Whether a name is that of the device; the stand-in has the names of all devices that the
+    machine lacks.
+    """
     kind = str(name).partition(":")[0]
     return kind == device.type or (device == DEVICE and kind in ELSEWHERE)
 
 
 def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
-    """What became of a step."""
+    """Plays a step on the device, and records where its results lie, or its error."""
     try:
         with stage.device():
             if isinstance(step.step, steps.Learn):
-                _learn(stage, step.step)
+                _training_step(stage, step.step)
                 return steps.Located()
             out = _run_on_device(stage, step.step)
             left = _results_elsewhere(step.step.call, out, stage.device.torch)
@@ -162,22 +165,20 @@ def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
 
 
 def _tf32(device: Device) -> bool:
-    """Whether single precision is less than that on a device: in products, or in convolutions."""
+    """Whether float32 products or convolutions use TF32 on the device."""
     backends: Any = torch.backends
     return torch.device(device.torch).type == "cuda" and (
         backends.cuda.matmul.allow_tf32 or backends.cudnn.allow_tf32
     )
 
 
-def _ready(stage: TorchScenarioObject, value: Any) -> Any:
-    """An input on the device."""
+def _input_on_device(stage: TorchScenarioObject, value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     return stage.tensor(value).to(stage.device.torch)
 
 
-def _dialect(stage: TorchScenarioObject) -> Dialect:
-    """How the object is called: what is bound to its calls besides points is on the device as well."""
+def _dialect_on_device(stage: TorchScenarioObject) -> Dialect:
     dialect = stage.live.dialect
     bound = {each.name: getattr(dialect, each.name) for each in fields(dialect)}
     device = stage.device.torch
@@ -190,7 +191,6 @@ def _dialect(stage: TorchScenarioObject) -> Dialect:
 
 
 def _bound_tensors_moved(value: Any, device: torch.device) -> Any:
-    """Tensors among the arguments that are bound to a function, on a device."""
     if isinstance(value, torch.Tensor):
         return value.to(device)
     if type(value) in (tuple, list):
@@ -207,16 +207,18 @@ def _bound_tensors_moved(value: Any, device: torch.device) -> Any:
 
 
 def _run_on_device(stage: TorchScenarioObject, run: steps.Run) -> Any:
-    """What a call returns. Its random state is that of the step, whatever seed it is given."""
+    """The raw result of a call, in the random state of the step for every seed."""
     stage.live.afford(run.call, input_rows(run.inputs), graphed=True)
-    given, _ = arguments(run.call, [_ready(stage, value) for value in run.inputs], {})
+    given, _ = arguments(run.call, [_input_on_device(stage, value) for value in run.inputs], {})
     recorded = run.call not in DRAWING or run.call in ("rsample", *KERNELS)
     with torch.set_grad_enabled(recorded):
-        return _dialect(stage).function(run.call)(stage.obj, *given)
+        return _dialect_on_device(stage).function(run.call)(stage.obj, *given)
 
 
 def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, ...]:
-    """The results that lie elsewhere; numbers may, as they go along with tensors of any device."""
+    """The results that lie on other devices; 0-d tensors may, since they combine with tensors of
+    any device.
+    """
     parts = out if isinstance(out, (tuple, list)) else (out,)
     names = ("value", "log-det") if call in PAIRED else ("result",) * len(parts)
     return tuple(
@@ -226,19 +228,18 @@ def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, 
     )
 
 
-def _learn(stage: TorchScenarioObject, step: steps.Learn) -> None:
-    """A backward pass of the loss, and a step of an optimizer."""
+def _training_step(stage: TorchScenarioObject, step: steps.Learn) -> None:
     parameters = [parameter for _, parameter in trainable(stage.obj)]
     if not parameters:
         raise Unsupported("it has no trainable parameters", waits=False)
-    dialect = _dialect(stage)
+    dialect = _dialect_on_device(stage)
     call = "log_prob" if dialect.log_prob is not None else dialect.normalizing
     stage.live.afford(call, len(step.x), 1 + 2 * BACKWARD, graphed=True)
-    x, context = _ready(stage, step.x), _ready(stage, step.context)
+    x, context = _input_on_device(stage, step.x), _input_on_device(stage, step.context)
     value = loss(stage.obj, dialect, x, context, step.center)
     if value.requires_grad:
         value.backward()
-        with torch.no_grad():  # as torch.optim.SGD does, whose first use imports a compiler
+        with torch.no_grad():  # torch.optim.SGD would import a compiler on first use
             for parameter in parameters:
                 if parameter.grad is not None:
                     parameter.sub_(parameter.grad, alpha=step.rate)

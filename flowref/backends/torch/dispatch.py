@@ -1,4 +1,4 @@
-"""What every operation goes through that is dispatched to torch's operators while a mode is on."""
+"""The base of modes that intercept operations dispatched to torch's operators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Dispatch(TorchDispatchMode):
-    """A mode that changes nothing; others say what an operation does under them, in `operation`."""
+    """A mode that changes nothing; subclasses override `operation`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's class is untyped
@@ -30,5 +30,5 @@ class Dispatch(TorchDispatchMode):
         return self.operation(func, args, dict(kwargs or {}))
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What an operator gives."""
+        """Runs an operator and returns its result."""
         return func(*args, **named)

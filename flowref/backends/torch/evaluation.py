@@ -1,5 +1,5 @@
-"""Calls as a user makes them: each on a fresh copy under fixed random states (see `live`), and what
-comes back as arrays and numbers.
+"""Calls as a user makes them: each on a fresh copy under fixed random states (see `live`), with
+results as arrays and numbers.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from flowref.backends.torch.torch_float32 import Limited
 from flowref.model import Array, Mapped, Support
 from flowref.model.call import DRAWING, PAIRED
 
-# Methods of which results are kept.
+# Methods with cached results.
 KEPT = ("forward", "inverse", "log_prob")
-# Of a call at points that are nan so many times the operations of a usual one are waited for, and so many
-# more: of a small flow some seconds, of which a law makes a few.
+# A call at NaN points may take so many times the operations of a usual one, plus a constant:
+# seconds for a small flow, and a law makes a few such calls.
 ENDLESS, ENDLESS_FLOOR = 20, 20_000
 
 
 def evaluation(live: Live, name: str) -> Callable[..., Any]:
-    """What a method is to a user: a function of arrays and numbers, as `Subject` lists it."""
+    """Returns a method as a function of arrays and numbers, with the signature listed in
+    `Subject`.
+    """
     if name == "rescaled":
         return partial(rescaled, live)
     if name == "dequantize":
@@ -39,8 +41,8 @@ def evaluation(live: Live, name: str) -> Callable[..., Any]:
 
 
 def call_on_copy(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
-    """Call a method on a fresh copy: `Mapped` of maps and of what is kept, a pair of numbers of a loss, an array
-    of the others.
+    """Calls a method on a fresh copy: returns a `Mapped` for maps and cached methods, two numbers
+    for a loss, an array for all others.
     """
     if name in DRAWING and live.facts.cost.of(name).repeats and not named:
         if live.rounding is not None and linear_noise.drawn_back(live):
@@ -62,7 +64,7 @@ def call_on_copy(live: Live, name: str, *inputs: Any, **named: Any) -> Any:
 
 
 def plain_anew(live: Live, name: str, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The same, called anew."""
+    """The same, without the cache."""
     function = method(live, name)
     with live.lend() as obj, live.calling(name):
         ready = input_tensors(live, (*inputs, *named.values()), support=live.support_of(name))
@@ -82,8 +84,8 @@ def input_tensors(
     dtype: torch.dtype | None = None,
     support: Support | None = None,
 ) -> list[Any]:
-    """Inputs with arrays as tensors, each jittered under noise for itself, the first of them within
-    ``support``.
+    """Converts arrays among the inputs to tensors; under noise each is jittered separately, the
+    first within ``support``.
     """
     ready: list[Any] = []
     arrays = 0
@@ -97,25 +99,27 @@ def input_tensors(
 
 
 def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> Mapped:
-    """Call forward, inverse or log_prob. Laws share points, so results are kept."""
+    """Calls forward, inverse or log_prob at ``x`` ``(n, *event)``. Results are cached, since laws
+    share points.
+    """
 
     def anew(stream: int) -> Mapped:
         return evaluate_anew(live, name, x, context, stream)
 
     if live.widening is not None:
         return evaluate_anew(live, name, x, context)
-    dear = linear_noise.replaceable(live, name)
-    if dear and live.rounding is not None:
+    expensive = linear_noise.replaceable(live, name)
+    if expensive and live.rounding is not None:
 
-        def beside(stream: int) -> Mapped:
+        def linearized(stream: int) -> Mapped:
             with live.calling(name, stream=stream):
                 moved = np.asarray(array(live.tensor(x, support=live.support_of(name))))
             return linear_noise.map_rounded(live, CALLS, x, moved, context, stream)
 
-        rounded: Mapped = live.kept(name, (x, context), beside)
+        rounded: Mapped = live.kept(name, (x, context), linearized)
         return rounded
     out: Mapped = live.kept_if_affordable(name, len(x), (x, context), anew)
-    if dear:
+    if expensive:
         linear_noise.remember(live, x, context, out)
     return out
 
@@ -123,7 +127,9 @@ def evaluate(live: Live, name: str, x: Array, context: Array | None = None) -> M
 def evaluate_anew(
     live: Live, name: str, x: Array, context: Array | None = None, stream: int | None = None
 ) -> Mapped:
-    """The same, called anew; under noise, once without it, to count its operations."""
+    """The same at ``x`` ``(n, *event)`` without the cache; under noise an additional clean call
+    counts the operations.
+    """
     live.count(name, lambda: evaluate_anew(live, name, x, context))
     function = method(live, name)
     with live.lend() as obj, live.calling(name, stream=stream), ending(live, name, x):
@@ -132,7 +138,9 @@ def evaluate_anew(
 
 
 def ending(live: Live, name: str, x: Array) -> contextlib.AbstractContextManager[Any]:
-    """What ends a call at points some of which are nan, and so no step of theirs is ever accurate enough."""
+    """Limits the operations of a call with NaN points, at which an adaptive solver never reaches
+    its tolerance.
+    """
     if not np.isnan(x).any():
         return contextlib.nullcontext()
     most = ENDLESS * live.facts.cost.of(name).operations + ENDLESS_FLOOR
@@ -143,13 +151,13 @@ CALLS = linear_noise.Calls(evaluate, evaluate_anew)
 
 
 def evaluate_log_prob(live: Live, x: Array, context: Array | None = None) -> Array:
-    """The log-density of each point, as returned."""
+    """The log-density ``(n,)`` of ``x`` ``(n, *event)``, as returned."""
     return evaluate(live, "log_prob", x, context).value
 
 
 def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) -> Array:
-    """The log-density of the data multiplied by a factor. The rescaled object is made within the
-    call, before the points are.
+    """The log-density ``(n,)`` of the data multiplied by a factor. The rescaled object is made
+    within the call, before the points.
     """
     rescale, log_prob = live.function("rescale"), live.function("log_prob")
     with live.calling("rescale"):
@@ -158,8 +166,8 @@ def rescaled(live: Live, x: Array, factor: float, context: Array | None = None) 
 
 
 def dequantize(live: Live, levels: Array, noise: Array, dtype: str | None = None) -> Array:
-    """Levels to reals, in a dtype. Levels are integers and the noise is part of the question, so
-    neither is jittered.
+    """Maps integer levels ``(n, *event)`` and noise to reals, in a dtype. Neither is jittered
+    under noise, since both are exact inputs.
     """
     function = live.function("dequantize")
     wanted = DTYPES[dtype] if dtype else live.dtype

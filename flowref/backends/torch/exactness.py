@@ -1,5 +1,5 @@
-"""Where an operation on floating-point numbers has no rounding error at all: products with powers of
-two, sums with zero, sums of whole numbers.
+"""Where a floating-point operation is exact: products with powers of two, sums with zero, sums of
+integers.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import torch
 from flowref.backends.torch.operators import PRODUCTS, SUMS
 
 _memory = torch._C.TensorBase.numpy
-# Mantissas, between a half and one, of powers of two and of zero.
+# Mantissas, in [1/2, 1), of powers of two and of zero.
 POWERS = (0.5, -0.5, 0.0)
 
 
 def exact_where(name: str, args: tuple[Any, ...], out: Any) -> Any:
-    """Where the operation has no rounding error at all; None if nowhere, True everywhere."""
+    """A mask of where the operation is exact: None if nowhere, True everywhere."""
     if name == "sum":
         whole = isinstance(args[0], torch.Tensor) and args[0].shape == out.shape
         return True if whole and out.size else None
@@ -26,7 +26,7 @@ def exact_where(name: str, args: tuple[Any, ...], out: Any) -> Any:
         return None
     if name in SUMS:
         first, second = operand(args[0]), operand(args[1])
-        # A sum of whole numbers is whole: where none is, they need not be looked at.
+        # A sum of integers is an integer: if no result is one, operands need no check.
         if np.count_nonzero(np.trunc(out) == out):
             whole = (np.trunc(first) == first) & (np.trunc(second) == second)
             return (first == 0) | (second == 0) | whole & (np.abs(out) < 2.0**24)
@@ -45,7 +45,7 @@ def exact_where(name: str, args: tuple[Any, ...], out: Any) -> Any:
 
 
 def operand(value: Any) -> Any:
-    """A number or a tensor as an array."""
+    """A number or tensor as an array."""
     if not isinstance(value, torch.Tensor):
         return np.asarray(float(value))
     return (
@@ -56,7 +56,7 @@ def operand(value: Any) -> Any:
 
 
 def power_of_two(value: Any) -> Any:
-    """Where an entry is a power of two (or 0, which a product keeps as exactly)."""
+    """A mask of powers of two, and of 0, with which products are exact too."""
     if value.dtype == np.float64:
         return value.view(np.int64) & 0xFFFFFFFFFFFFF == 0
     if value.dtype == np.float32:
@@ -65,5 +65,5 @@ def power_of_two(value: Any) -> Any:
 
 
 def array_of(value: torch.Tensor) -> Any:
-    """The memory of a tensor as an array: on small tensors numpy is several times faster."""
+    """A tensor's memory as an array: numpy is several times faster on small tensors."""
     return _memory(value.detach() if value.requires_grad else value)

@@ -1,8 +1,11 @@
-"""Steps of a solver that stand under no name: numbers that an object holds, or that are written in its
-methods or in plain functions of their file, of which more, or less of an accuracy, take more operations, or
-more rows of them, and lead to the same values. The nodes of a quadrature may be made with the object: then
-it is made again with more, of what it keeps under the names of its constructor's parameters, and keeps its own. A grid of times
-that is held has more in between.
+"""Search for a solver's number of steps or tolerance under any name: numbers that an object holds,
+or literals in its methods or in plain functions of their file. Such a number is accepted if
+more steps, or a smaller tolerance, take more operations, or more rows of them, and converge to
+the same values.
+
+Quadrature nodes may be made in the constructor: then the object is rebuilt with more nodes, from
+its attributes named like the constructor's parameters, and keeps its own parameters. A stored time
+grid is subdivided.
 """
 
 from __future__ import annotations
@@ -24,23 +27,24 @@ from flowref.backends.torch.state import duplicate
 from flowref.backends.torch.torch_float32 import Limited, Watching
 from flowref.backends.torch.torch_solver_steps import named_values, refine
 
-# Numbers of steps as they are written; how many of them are tried.
+# Literals that may be numbers of steps: smallest, largest, and how many are tried.
 LEAST, MOST, TRIED = 3, 512, 24
-# By how much operations grow as steps are doubled; and how far values may move, beside their size.
+# The growth of operations when steps are doubled, and the largest change of values relative to
+# their size.
 MORE, MOVED = 1.5, 0.5
-# Accuracies as they are written. A call with another number that takes so many times the operations, and so
-# many more, is not waited for: with a wrong coefficient no step may ever be accurate.
+# Literals that may be tolerances. A call that takes so many times the operations, plus a constant,
+# is stopped: with a wrong coefficient an adaptive solver may never end.
 FINEST, COARSEST = 1e-13, 1e-2
 ENDLESS, ENDLESS_FLOOR = 40, 2000
-# The method whose defaults say how many nodes an object is made with.
+# The method whose defaults may hold the number of nodes.
 MADE = "__init__"
 
 
 class Knob(NamedTuple):
-    """Where a number stands: of which object on the way through all that is reached, under which name,
-    and in which method, if it is written there, or in which plain function of its class's file, or under which
-    parameter it was made with it; and whether all objects of its class are turned with it. ``grid``: what stands
-    under the name are as many numbers, each larger, or each smaller, than the one before.
+    """Where a solver setting is: the object, by its index among all reachable ones; the attribute;
+    the method, if it is a literal in one; the plain function of the class's file; the
+    constructor's parameter; and whether all objects of the class change with it. ``grid``: the
+    attribute is a monotonic sequence of so many numbers.
     """
 
     place: int
@@ -53,16 +57,17 @@ class Knob(NamedTuple):
     grid: bool = False
 
 
-# Lets a live object take so many times the steps, and says whether it could be done.
+# Refines a live object by a factor, and returns whether that was possible.
 Turning = Callable[[Any, int], bool]
 
 
 def find_step_knobs(
     obj: Any, call: Callable[[Any], Any], *others: Callable[[Any], Any], alike: bool = False
 ) -> Turning | None:
-    """How objects like one take more steps in a call: by knobs of known names, if these do anything, or
-    by one that is found; None where there is none. Another call that these leave as it is may have one
-    of its own, as of an inverse that takes other steps. ``alike``: all layers of a class take more together.
+    """Returns a function that refines the solver of objects like ``obj`` in a call: by settings of
+    known names, if they have an effect, or by one that is found; None if there is none. Other
+    calls that these do not affect may have a setting of their own, such as an inverse with
+    another solver. ``alike``: all layers of a class are refined together.
     """
     first = _turning(obj, call, alike)
     if first is None:
@@ -83,7 +88,7 @@ def _turning(obj: Any, call: Callable[[Any], Any], alike: bool) -> Turning | Non
 
 
 def _knob_changes_result(obj: Any, call: Callable[[Any], Any], turning: Turning) -> bool | None:
-    """Whether a call comes out another one with a knob turned; None where it raises."""
+    """Whether a refined setting changes the result of a call; None if the call raises."""
     finer = duplicate(obj)
     if not turning(finer, 4):
         return False
@@ -94,7 +99,7 @@ def _knob_changes_result(obj: Any, call: Callable[[Any], Any], turning: Turning)
 
 
 def _by_all(turns: Sequence[Turning], obj: Any, times: int) -> bool:
-    done = [one(obj, times) for one in turns]  # each is turned, whatever another says
+    done = [one(obj, times) for one in turns]  # apply each, even if another fails
     return all(done)
 
 
@@ -107,14 +112,14 @@ def _by_number(knob: Knob, obj: Any, times: int) -> bool:
 
 
 def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | None:
-    """The number of which twice and four times as many let a call take as much longer, and let its value
-    settle; None where there is none.
+    """The number for which twice and four times its value take as many times the operations, while
+    values converge; None if there is none.
     """
     usual = _count_operations(call, obj)
     if usual is None:
         return None
     operations, rows, value = usual
-    # Whole numbers first: there are many small ones, as floors of a division, of which few are accuracies.
+    # Integers first: small floats are mostly floors of divisions, and rarely tolerances.
     candidates = sorted(_knob_candidates(obj), key=lambda knob: type(knob.value) is float)
     if alike:
         candidates = _of_each_class(obj, candidates)
@@ -135,7 +140,7 @@ def found(obj: Any, call: Callable[[Any], Any], alike: bool = False) -> Knob | N
 
 
 def turn(obj: Any, knob: Knob, times: int) -> bool:
-    """Let a live object take so many times the steps; whether it could be."""
+    """Refines a setting of a live object by a factor; returns whether that was possible."""
     items = [item for _, item in reached(obj)]
     if knob.place >= len(items):
         return False
@@ -146,7 +151,7 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     if knob.grid:
         for item in turned:
             grid = getattr(item, knob.name, None)
-            if _nodes(grid) == knob.value:
+            if _grid_length(grid) == knob.value:
                 held = vars(item).get("_buffers", {})
                 finer = _subdivided_grid(grid, times)
                 if knob.name in held:
@@ -157,19 +162,19 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
     if knob.name:
         for item in turned:
             if getattr(item, knob.name, None) == knob.value:
-                object.__setattr__(item, knob.name, _more(knob.value, times))
+                object.__setattr__(item, knob.name, _refined_number(knob.value, times))
         return True
     if knob.method == MADE:
         done = [_remade(item, knob, times) for item in turned]
-        return all(done)  # each is made again, whatever another says
+        return all(done)  # rebuild each, even if another fails
     changed: dict[str, Any]
     if knob.plain:
-        changed = _with_plain(kind, knob, times)
+        changed = _methods_with_refined_function(kind, knob, times)
     else:
         function = getattr(kind, knob.method, None)
         if not isinstance(function, types.FunctionType):
             return False
-        changed = {knob.method: _with(function, knob.value, times)}
+        changed = {knob.method: _with_refined_number(function, knob.value, times)}
     stepping = type(kind.__name__, (kind,), changed)
     for item in turned:
         item.__class__ = stepping
@@ -177,8 +182,8 @@ def turn(obj: Any, knob: Knob, times: int) -> bool:
 
 
 def _remade(item: Any, knob: Knob, times: int) -> bool:
-    """Give a module the buffers and numbers of one that is made with another number in the place of one;
-    whether the same made as it is has its state.
+    """Copies buffers and numbers from a module that is rebuilt with a refined number; returns
+    False unless a rebuild with the usual number has the module's state.
     """
     kind: Any = type(item)
     value = knob.value
@@ -186,10 +191,10 @@ def _remade(item: Any, knob: Knob, times: int) -> bool:
         if knob.parameter:
             kept = _made_with(item)
             usual = kind(**duplicate(kept))
-            finer = kind(**duplicate(kept | {knob.parameter: _more(value, times)}))
+            finer = kind(**duplicate(kept | {knob.parameter: _refined_number(value, times)}))
         else:
             usual, finer = kind(), kind.__new__(kind)
-            _with(kind.__init__, value, times)(finer)
+            _with_refined_number(kind.__init__, value, times)(finer)
     shapes = [{name: one.shape for name, one in of.state_dict().items()} for of in (usual, item)]
     sizes = [[one.shape for one in of.parameters()] for of in (usual, finer)]
     if shapes[0] != shapes[1] or sizes[0] != sizes[1]:
@@ -207,13 +212,13 @@ def _remade(item: Any, knob: Knob, times: int) -> bool:
 
 
 def _made_with(item: Any) -> dict[str, Any]:
-    """What a module keeps under the names of its constructor's parameters."""
+    """Attributes of a module that are named like its constructor's parameters."""
     names = list(inspect.signature(type(item).__init__).parameters)[1:]
     return {name: getattr(item, name) for name in names if hasattr(item, name)}
 
 
 def _of_each_class(obj: Any, knobs: list[Knob]) -> list[Knob]:
-    """Of the knobs that all objects of a class have, one."""
+    """One setting for each class of objects."""
     kinds = [type(item) for _, item in reached(obj)]
     first = {(kinds[knob.place], *knob[1:]): knob for knob in reversed(knobs)}
     return [knob._replace(alike=True) for knob in reversed(first.values())]
@@ -223,12 +228,12 @@ def _refined_copy(obj: Any, knob: Knob, times: int) -> Any:
     try:
         finer = duplicate(obj)
         return finer if turn(finer, knob, times) else None
-    except Exception:  # it cannot be copied, or not be of another class
+    except Exception:  # it cannot be copied, or have another class
         return None
 
 
 class OperationCount(NamedTuple):
-    """The operations of a call, the most rows of its products, and what it gives."""
+    """The operations of a call, the most rows of its products, and its value."""
 
     operations: int
     rows: int
@@ -238,7 +243,7 @@ class OperationCount(NamedTuple):
 def _count_operations(
     call: Callable[[Any], Any], obj: Any, most: int | None = None
 ) -> OperationCount | None:
-    """A call as it is counted; None where it raises, or takes more operations than ``most``."""
+    """The counts of a call; None if it raises, or takes more operations than ``most``."""
     if obj is None:
         return None
     limit = contextlib.nullcontext() if most is None else Limited(most)
@@ -250,23 +255,23 @@ def _count_operations(
 
 
 def _knob_candidates(obj: Any) -> Iterator[Knob]:
-    """Numbers of the size of numbers of steps, and of accuracies: those that are held before those that are
-    written, and those of methods before those of plain functions.
+    """Numbers that may be step counts or tolerances: attributes before literals, and methods
+    before plain functions.
     """
     written = []
     for place, (_, item) in enumerate(reached(obj)):
         if not hasattr(item, "__dict__") or isinstance(item, torch.Tensor | types.FunctionType):
             continue
-        if _foreign(type(item)):
+        if _is_library_class(type(item)):
             continue
         for name, value in named_values(item).items():
-            if _counts(value) or _accurate(value):
+            if _may_be_steps(value) or _may_be_tolerance(value):
                 yield Knob(place, name, "", value)
-            elif nodes := _nodes(value):
+            elif nodes := _grid_length(value):
                 yield Knob(place, name, "", nodes, grid=True)
         if isinstance(item, nn.Module):
             for name, value in item._buffers.items():
-                if nodes := _nodes(value):
+                if nodes := _grid_length(value):
                     yield Knob(place, name, "", nodes, grid=True)
             written.append((place, item))
     for place, item in written:
@@ -275,10 +280,10 @@ def _knob_candidates(obj: Any) -> Iterator[Knob]:
                 yield Knob(place, "", name, value)
         made = vars(type(item)).get(MADE)
         if isinstance(made, types.FunctionType):
-            for value in sorted(value for value in _defaults(made) if _counts(value)):
+            for value in sorted(value for value in _defaults(made) if _may_be_steps(value)):
                 yield Knob(place, "", MADE, value)
             for name, kept in _made_with(item).items():
-                if _counts(kept):
+                if _may_be_steps(kept):
                     yield Knob(place, "", MADE, kept, parameter=name)
     seen: set[types.FunctionType] = set()
     for place, item in written:
@@ -289,15 +294,15 @@ def _knob_candidates(obj: Any) -> Iterator[Knob]:
                     yield Knob(place, "", "", value, plain=name)
 
 
-def _foreign(kind: type) -> bool:
+def _is_library_class(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
 def _functions_of_class(kind: type) -> dict[str, types.FunctionType]:
-    """The functions of a class and its bases, as they are written there."""
+    """The functions of a class and its bases, as written there."""
     found: dict[str, types.FunctionType] = {}
     for base in kind.__mro__:
-        if not _foreign(base):
+        if not _is_library_class(base):
             for name, function in vars(base).items():
                 if isinstance(function, types.FunctionType) and not name.startswith("__"):
                     found.setdefault(name, function)
@@ -305,7 +310,7 @@ def _functions_of_class(kind: type) -> dict[str, types.FunctionType]:
 
 
 def _functions_of_file(kind: type) -> dict[str, types.FunctionType]:
-    """The plain functions of a file that the methods of a class name, or that such functions name."""
+    """The plain functions of a file that a class's methods use, directly or indirectly."""
     names: dict[str, types.FunctionType] = {}
     waiting = list(_functions_of_class(kind).values())
     while waiting:
@@ -325,16 +330,16 @@ def _referenced_names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def _counts(value: Any) -> bool:
+def _may_be_steps(value: Any) -> bool:
     return type(value) is int and LEAST <= value <= MOST
 
 
-def _accurate(value: Any) -> bool:
+def _may_be_tolerance(value: Any) -> bool:
     return type(value) is float and FINEST < value <= COARSEST
 
 
-def _nodes(value: Any) -> int:
-    """How many numbers a grid has, each larger, or each smaller, than the one before; 0 of what is none."""
+def _grid_length(value: Any) -> int:
+    """The length of a monotonic sequence of numbers; 0 for other values."""
     numbers: list[Any] = []
     if isinstance(value, list | tuple):
         numbers = [*value] if all(type(one) in (int, float) for one in value) else []
@@ -346,7 +351,7 @@ def _nodes(value: Any) -> int:
 
 
 def _subdivided_grid(grid: Any, times: int) -> Any:
-    """A grid with each of its intervals in so many parts, of its own kind."""
+    """A grid of the same type, with each interval divided into ``times`` parts."""
     numbers = np.asarray(grid.tolist() if isinstance(grid, torch.Tensor) else grid, dtype=float)
     places = np.arange((len(numbers) - 1) * times + 1) / times
     finer = np.interp(places, np.arange(len(numbers)), numbers)
@@ -355,15 +360,14 @@ def _subdivided_grid(grid: Any, times: int) -> Any:
     return finer.astype(grid.dtype) if isinstance(grid, np.ndarray) else type(grid)(finer.tolist())
 
 
-def _more(value: float, times: int) -> float:
-    """So many times the steps, or an accuracy that a method of fourth order then meets."""
+def _refined_number(value: float, times: int) -> float:
+    """``times`` as many steps, or the tolerance that a fourth-order method then meets."""
     return max(value / times**4, FINEST) if type(value) is float else times * value
 
 
 def _numbers_in_function(function: types.FunctionType) -> set[float]:
-    """The numbers in a function, in those within it, and in its defaults."""
     written = [*_defaults(function), *_code_constants(function.__code__)]
-    return {value for value in written if _counts(value) or _accurate(value)}
+    return {value for value in written if _may_be_steps(value) or _may_be_tolerance(value)}
 
 
 def _defaults(function: types.FunctionType) -> list[Any]:
@@ -378,33 +382,37 @@ def _code_constants(code: types.CodeType) -> Iterator[Any]:
             yield value
 
 
-def _with_plain(kind: type, knob: Knob, times: int) -> dict[str, types.FunctionType]:
-    """The methods of a class that see a copy of their file, in which a plain function has another number."""
+def _methods_with_refined_function(
+    kind: type, knob: Knob, times: int
+) -> dict[str, types.FunctionType]:
+    """The methods of a class, with a copy of their globals in which a plain function has another
+    number.
+    """
     plain, methods = _functions_of_file(kind), _functions_of_class(kind)
     changed = plain[knob.plain]
     own = dict(changed.__globals__)
     for name, function in plain.items():
         if function.__globals__ is changed.__globals__:
             same = function is not changed
-            own[name] = _with(function, knob.value, 1 if same else times, own)
+            own[name] = _with_refined_number(function, knob.value, 1 if same else times, own)
     return {
-        name: _with(function, knob.value, 1, own)
+        name: _with_refined_number(function, knob.value, 1, own)
         for name, function in methods.items()
         if function.__globals__ is changed.__globals__
     }
 
 
-def _with(
+def _with_refined_number(
     function: types.FunctionType, value: float, times: int, own: dict[str, Any] | None = None
 ) -> types.FunctionType:
-    """A function with another number in the place of one, wherever that stands in it; ``own``: what it
-    finds in its file, where that is another than its own.
+    """A function with one number replaced in its code and defaults; ``own``: its globals, if they
+    are others.
     """
 
     def other(one: Any) -> Any:
         if isinstance(one, types.CodeType):
             return one.replace(co_consts=tuple(map(other, one.co_consts)))
-        return _more(one, times) if type(one) is type(value) and one == value else one
+        return _refined_number(one, times) if type(one) is type(value) and one == value else one
 
     made = types.FunctionType(
         other(function.__code__),

@@ -1,5 +1,5 @@
-"""Calls whose graph nobody walks: gradients stay on, as users have them, and nothing is kept for a
-way back.
+"""Calls without a backward pass: gradients stay enabled, as users have them, but no tensors are
+saved.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Walked(RuntimeError):
-    """What a graph would have kept is needed after all: the call itself differentiates."""
+    """A saved tensor is needed after all: the call itself runs a backward pass."""
 
 
 class Ungraphed:
-    """Whether anything asked for what was not kept, or refuses to be asked for what to keep."""
+    """Whether a backward pass needed saved tensors, or a transform forbids hooks on them."""
 
     walked = False
     # Whether that was a transform of torch.func.
@@ -27,12 +27,12 @@ class Ungraphed:
 
 @contextlib.contextmanager
 def ungraphed() -> Iterator[Ungraphed]:
-    """Graphs that are recorded inside keep no tensors. Where the code inside walks one, `Walked` is
-    raised there, and noted; so is a transform of ``torch.func``, which refuses to run here.
+    """Graphs recorded inside save no tensors. A backward pass inside raises `Walked`, which is
+    recorded; so is a transform of ``torch.func``, which refuses to run here.
 
-    Without a graph that keeps its tensors, code that writes in place into what it has already used,
-    as inverses do that go through features one by one, leaks nothing: the graph of such a call holds
-    itself, out of reach of Python's collector.
+    This also avoids leaks: a graph that saves tensors which the code then overwrites in place, as
+    inverses that go through features one by one do, refers to itself, out of reach of Python's
+    collector.
     """
     state = Ungraphed()
 
@@ -41,7 +41,7 @@ def ungraphed() -> Iterator[Ungraphed]:
 
     def remember(_: None) -> torch.Tensor:
         state.walked = True
-        raise Walked("the graph was not kept")
+        raise Walked("the graph saved no tensors")
 
     with noting_transforms(state), torch.autograd.graph.saved_tensors_hooks(forget, remember):
         yield state
@@ -49,8 +49,8 @@ def ungraphed() -> Iterator[Ungraphed]:
 
 @contextlib.contextmanager
 def noting_transforms(state: Ungraphed) -> Iterator[None]:
-    """Note that a transform of ``torch.func`` begins: it forbids such hooks, and raises where there
-    are some.
+    """Records when a transform of ``torch.func`` begins: it forbids hooks on saved tensors, and
+    raises if there are any.
     """
     module: Any = torch._C._autograd
     forbid = module._saved_tensors_hooks_disable
@@ -67,8 +67,8 @@ def noting_transforms(state: Ungraphed) -> Iterator[None]:
 
 
 def sparing(run: Callable[[], T]) -> T:
-    """The result of a call that keeps nothing for a way back; of the plain call where that fails,
-    for whatever reason: it may walk back itself, or refuse its input.
+    """The result of a call without saved tensors; of the plain call if that fails, for any reason:
+    it may run a backward pass, or reject its input.
     """
     try:
         with ungraphed() as state:
@@ -79,7 +79,7 @@ def sparing(run: Callable[[], T]) -> T:
 
 
 def keeps_nothing(run: Callable[[], Any]) -> bool:
-    """Whether a call can be made so."""
+    """Whether a call works without saved tensors."""
     try:
         with ungraphed() as state:
             run()

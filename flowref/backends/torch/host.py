@@ -1,12 +1,12 @@
-"""Code that asks for a GPU, judged on the processor.
+"""Code that requests a GPU, run on the CPU.
 
-Research code says ``.cuda()`` and ``device="cuda"`` where it means "where I train". All that is measured
-here is measured on the processor, and random rounding exists nowhere else. So no sandbox shows a GPU, or
-grants one; a request for one is noted, and from then on what the code asks a GPU for is given it on the
-processor: tensors are made there, and stay there. A machine with a GPU is as one without.
+Research code says ``.cuda()`` and ``device="cuda"`` where it means "where I train". All
+measurements are made on the CPU, and random rounding exists nowhere else. So no sandbox shows or
+grants a GPU; a request for one is recorded, and later requests are granted on the CPU: tensors are
+made there, and stay there. A machine with a GPU behaves like one without.
 
-What none of this reaches is told as the code tells it: the legacy types ``torch.cuda.FloatTensor``,
-properties of a device, streams and events.
+Not redirected: the legacy types ``torch.cuda.FloatTensor``, properties of a device, streams and
+events.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from flowref.backends.process import standing_in
 from flowref.backends.protocol import Wish
 from flowref.model import one_line
 
-# Types of devices that are not the processor; "meta" is none, and holds no numbers.
+# Device types other than the CPU, except "meta", which holds no numbers.
 ELSEWHERE = frozenset({"cuda", "mps", "xpu", "hip", "hpu", "xla"})
-# What is asked of a device as such, and what it answers on the processor.
+# Queries of a device, and their answers on the CPU.
 ANSWERS: dict[str, Callable[[], Any]] = {
     "synchronize": lambda: None,
     "set_device": lambda: None,
@@ -35,11 +35,11 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "get_device_name": lambda: "cpu",
     "device": contextlib.nullcontext,
 }
-# What torch says where it has no such device: not every request comes by way of its initialization.
+# Words of torch's errors about a missing device: not every request initializes it.
 MISSED = re.compile(r"cuda|accelerator|\b(mps|xpu|hpu|xla)\b", re.IGNORECASE)
 
 
-# What a sandbox hides of torch.cuda, as it is.
+# The functions of torch.cuda that sandboxes replace.
 SHOWN: dict[str, Any] = {
     name: getattr(torch.cuda, name)
     for name in ("is_available", "device_count", "_lazy_init", *ANSWERS)
@@ -48,8 +48,8 @@ SHOWN: dict[str, Any] = {
 
 @dataclass
 class Requests:
-    """``wish``: what was asked of another device since this was last looked at; ``granting``: whether it is
-    given on the processor; ``shown``: whether the devices of the machine are there after all.
+    """``wish``: devices requested since the last look; ``granting``: whether requests are granted
+    on the CPU; ``shown``: whether the machine's devices are visible.
     """
 
     wish: Wish = Wish.NONE
@@ -68,7 +68,7 @@ def take_device_wish() -> Wish:
 
 
 def lacks(device: str) -> str:
-    """Why there is no device of a name here; empty where there is one."""
+    """Returns why a device is not available here, or ""."""
     try:
         torch.empty(1, device=device)
     except Exception as error:
@@ -78,16 +78,16 @@ def lacks(device: str) -> str:
 
 @contextlib.contextmanager
 def devices_visible() -> Iterator[None]:
-    """Inside a sandbox, the devices of the machine are there."""
+    """Inside a sandbox, makes the machine's devices visible."""
     with standing_in(torch.cuda, **SHOWN), standing_in(REQUESTS, shown=True):
         yield
 
 
 @contextlib.contextmanager
 def host() -> Iterator[None]:
-    """Run foreign code on the processor: what asks for a GPU raises and is noted, or is redirected."""
-    hidden = {"is_available": lambda: False, "device_count": lambda: 0, "_lazy_init": _refuse}
-    # Where a session uses a GPU no request would come by its initialization, and be refused.
+    """Run foreign code on the CPU: requests for a GPU raise and are recorded, or are redirected."""
+    hidden = {"is_available": lambda: False, "device_count": lambda: 0, "_lazy_init": _refuse_gpu}
+    # If a session uses a GPU already, requests would not go through its initialization.
     if not REQUESTS.granting and not torch.cuda.is_initialized():
         default = partial(_default_device, torch.set_default_device, False)
         with standing_in(torch.cuda, **hidden), standing_in(torch, set_default_device=default):
@@ -100,12 +100,12 @@ def host() -> Iterator[None]:
         return
     functions = {
         "Generator": Generator,
-        "load": partial(_load, torch.load),
+        "load": partial(_load_on_cpu, torch.load),
         "set_default_device": partial(_default_device, torch.set_default_device, True),
-        "set_default_tensor_type": partial(_default_type, torch.set_default_tensor_type),
+        "set_default_tensor_type": partial(_set_default_cpu_type, torch.set_default_tensor_type),
     }
-    answers = {name: partial(_answered, answer) for name, answer in ANSWERS.items()}
-    parsed: Any = torch._C._nn  # which modules ask where they are to go
+    answers = {name: partial(_granted_answer, answer) for name, answer in ANSWERS.items()}
+    parsed: Any = torch._C._nn  # modules parse their target device by this
     with (
         standing_in(parsed, _parse_to=partial(_parse_to, parsed._parse_to)),
         standing_in(torch.cuda, **hidden, **answers),
@@ -116,23 +116,21 @@ def host() -> Iterator[None]:
 
 
 class _Generators(type):
-    """Of the class below: what it makes are torch's own."""
+    """The metaclass of a stand-in whose instances are torch's own generators."""
 
     def __call__(cls, device: Any = "cpu") -> Any:
-        return torch._C.Generator(_here(device))
+        return torch._C.Generator(_on_cpu(device))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
 class Generator(metaclass=_Generators):
-    """`torch.Generator` on the processor."""
+    """`torch.Generator` on the CPU."""
 
 
 class Redirected(TorchFunctionMode):
-    """Tensors that are asked for elsewhere are made on the processor, and those that are to move there
-    stay.
-    """
+    """Tensors requested on other devices are made on the CPU, and moves to them have no effect."""
 
     def __torch_function__(
         self,
@@ -148,28 +146,30 @@ class Redirected(TorchFunctionMode):
             REQUESTS.wish = Wish.GRANTED
             return args[0]
         if func is torch.Tensor.to:
-            args = (args[0], *map(_here, args[1:]))
+            args = (args[0], *map(_on_cpu, args[1:]))
         elif func is torch.Tensor.type:
             args = (args[0], *map(_cpu_tensor_type, args[1:]))
         if kwargs.get("device") is not None:
-            kwargs["device"] = _here(kwargs["device"])
+            kwargs["device"] = _on_cpu(kwargs["device"])
         if kwargs.pop("pin_memory", False):
             REQUESTS.wish = Wish.GRANTED
         return func(*args, **kwargs)
 
 
-def _answered(answer: Callable[[], Any], *_: Any) -> Any:
+def _granted_answer(answer: Callable[[], Any], *_: Any) -> Any:
     REQUESTS.wish = Wish.GRANTED
     return answer()
 
 
-def _refuse() -> NoReturn:
+def _refuse_gpu() -> NoReturn:
     REQUESTS.wish = Wish.REFUSED
-    raise AssertionError("it asks for a GPU, and is judged on the processor")
+    raise AssertionError("it requests a GPU, and runs on the CPU here")
 
 
-def _here(value: Any) -> Any:
-    """The processor for a device elsewhere, by name, by number or as such; other values as they are."""
+def _on_cpu(value: Any) -> Any:
+    """Replaces a device elsewhere, given as name, number or object, by the CPU; other values are
+    unchanged.
+    """
     if REQUESTS.shown:
         return value
     number = isinstance(value, int) and not isinstance(value, bool)
@@ -181,44 +181,45 @@ def _here(value: Any) -> Any:
 
 
 def _cpu_tensor_type(kind: Any) -> Any:
-    """The type of tensors on the processor for one elsewhere, by name; other values as they are."""
+    """Replaces the name of a tensor type on a GPU by that on the CPU; other values are
+    unchanged.
+    """
     if not isinstance(kind, str) or not kind.startswith("torch.cuda."):
         return kind
     REQUESTS.wish = Wish.GRANTED
     return kind.replace("torch.cuda.", "torch.")
 
 
-def _load(
+def _load_on_cpu(
     load: Callable[..., Any], f: Any, map_location: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """What a file holds, on the processor, wherever it was saved or is wanted."""
     anywhere = map_location is None or isinstance(map_location, dict)
-    return load(f, "cpu" if anywhere else _here(map_location), *args, **kwargs)
+    return load(f, "cpu" if anywhere else _on_cpu(map_location), *args, **kwargs)
 
 
 def _parse_to(parse: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `torch.nn.Module.to` is asked for: of a device by number torch knows none without a GPU."""
-    return parse(*map(_here, args), **{name: _here(value) for name, value in kwargs.items()})
+    """The target of `torch.nn.Module.to`: without a GPU torch does not know devices by number."""
+    return parse(*map(_on_cpu, args), **{name: _on_cpu(value) for name, value in kwargs.items()})
 
 
 def _default_device(set_default: Callable[[Any], None], granting: bool, device: Any) -> None:
-    """The default device, if it is the processor; it outlives a sandbox, and is none of flowref's."""
+    """Sets the default device if it is the CPU; it outlives a sandbox, so it must not be changed
+    otherwise.
+    """
     kind = torch.device(device).type if isinstance(device, str) else getattr(device, "type", device)
     if kind not in ELSEWHERE:
         set_default(device)
     elif granting:
         REQUESTS.wish = Wish.GRANTED
     else:
-        _refuse()
+        _refuse_gpu()
 
 
-def _default_type(set_default: Callable[[Any], None], kind: Any) -> None:
-    """The default type of tensors, on the processor."""
+def _set_default_cpu_type(set_default: Callable[[Any], None], kind: Any) -> None:
     set_default(_cpu_tensor_type(kind))
 
 
 def _root_cause(error: BaseException) -> BaseException:
-    """The error that others tell in their words."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

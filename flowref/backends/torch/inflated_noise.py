@@ -1,5 +1,5 @@
-"""Calls whose normal noise is drawn wider: what is rarely drawn, and decides the mean of an exponential, is
-drawn often, and counts for less.
+"""Calls with inflated normal noise, for importance sampling: rare draws, which dominate the mean
+of an exponential, become frequent, with smaller weights.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.live import Live
 from flowref.model import Array
 
-# Operators that draw normal numbers of deviation one; and those of which the second argument is the
-# deviation, which may be left out.
+# Operators that draw standard normal numbers, and those whose second argument is the deviation,
+# which is optional.
 STANDARD = ("randn", "randn_like")
 SCALED = ("normal", "normal_", "normal_functional")
 
 
 class Widening(Dispatch):
-    """Draw normal noise so many times as wide, and note how much less likely it was drawn than it is."""
+    """Inflates normal noise by a factor, and records the log-ratio of densities of what is
+    drawn.
+    """
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -32,7 +34,7 @@ class Widening(Dispatch):
         self.noted: list[Array] = []
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Draw wider where normal numbers are drawn."""
+        """Inflates the draws of normal numbers."""
         name = func.overloadpacket.__name__
         if name in STANDARD:
             out = func(*args, **named).mul_(self.factor)
@@ -40,21 +42,21 @@ class Widening(Dispatch):
             return out
         if name not in SCALED or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **named)
-        mean, std = _moments(func, args, named)
-        wide = _with_std(func, args, named, std * self.factor)
+        mean, std = _mean_and_deviation(func, args, named)
+        wide = _with_deviation(func, args, named, std * self.factor)
         out = func(*wide[0], **wide[1])
         self._note((out - mean) / (std * self.factor))
         return out
 
     def _note(self, e: torch.Tensor) -> None:
-        """The ratio of densities of numbers that would have been ``e``, entry by entry."""
+        """Records the log-ratio of densities, entry by entry, for standardized draws ``e``."""
         e = e.detach().double()
         ratio = 0.5 * (1 - self.factor**2) * e**2 + math.log(self.factor)
         self.noted.append(np.asarray(ratio.cpu().numpy()))
 
     def log_weights(self, rows: int) -> Array | None:
-        """The logarithm of how much each row counts; None where it is not known which noise is whose, or
-        there is none.
+        """The log importance weight ``(rows,)`` of each row; None if draws cannot be assigned to
+        rows, or there are none.
         """
         total, found = np.zeros(rows), False
         for ratio in self.noted:
@@ -66,8 +68,7 @@ class Widening(Dispatch):
         return total if found else None
 
 
-def _moments(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """The mean and the deviation that an operator is given."""
+def _mean_and_deviation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
     first = 1 if func.overloadpacket.__name__ != "normal" else 0
     values = list(args[first : first + 2])
     mean = values[0] if values else named.get("mean", 0.0)
@@ -75,10 +76,9 @@ def _moments(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[A
     return mean, std
 
 
-def _with_std(
+def _with_deviation(
     func: Any, args: tuple[Any, ...], named: dict[str, Any], std: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with another deviation."""
     at = 2 if func.overloadpacket.__name__ != "normal" else 1
     if len(args) > at:
         return (*args[:at], std, *args[at + 1 :]), named
@@ -87,7 +87,7 @@ def _with_std(
 
 @contextlib.contextmanager
 def wider_noise(live: Live, factor: float) -> Iterator[Widening]:
-    """Calls whose normal noise is so many times as wide; none of them is kept."""
+    """Calls inside have normal noise inflated by a factor; their results are not cached."""
     widening = Widening(factor)
     with standing_in(live, widening=widening):
         yield widening

@@ -1,4 +1,6 @@
-"""Showing a visitor a call: the whole, and the pieces that it can be cut into (see `cuts`)."""
+"""Presents a call to a Jacobian visitor: the whole, and the pieces that it can be cut into (see
+`cuts`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,7 @@ from flowref.backends.torch.stages import MapCall, stage_of
 from flowref.backends.torch.state import trainable
 from flowref.model import Array, Undecidable, Visitor
 
-# So many times the work of a call a walk takes, whatever it finds; Jacobians are asked for as they are
-# made.
+# The nominal work of a walk in calls; Jacobians are budgeted when they are made.
 WALKED = 20.0
 
 
@@ -28,8 +29,9 @@ def walk(
     visitor: Visitor[Any],
     steady: bool = False,
 ) -> Any:
-    """What a visitor makes of one call; ``steady``: of the call as it is without noise, once for each
-    point. Raises `Undecidable` where the visitor does. Where it did so without noise, it does with it.
+    """Returns the visitor's result for one call at ``x`` ``(n, *event)``; ``steady``: for the call
+    without noise, once for each point. Raises `Undecidable` if the visitor does; if it did so
+    without noise, it does so under noise.
     """
 
     def shown() -> Any:
@@ -37,7 +39,7 @@ def walk(
         try:
             return _visit_stages(live, name, x, context, visitor, found is not None)
         except Undecidable as refusal:
-            return type(refusal)(str(refusal))  # which holds no frames
+            return type(refusal)(str(refusal))  # a new exception holds no frames
         finally:
             live.rounding = before
 
@@ -67,7 +69,9 @@ def _visit_stages(
 
 @contextlib.contextmanager
 def frozen(obj: Any) -> Iterator[None]:
-    """No graph leads to the parameters: masks times weights, call after call, fill the memory."""
+    """Parameters require no gradients inside: products of masks and weights, call after call,
+    would fill the memory.
+    """
     held = [parameter for _, parameter in trainable(obj)]
     for parameter in held:
         parameter.requires_grad_(False)

@@ -1,5 +1,5 @@
-"""Looking into a map while it is called: which of its modules run, what goes in and comes out of
-each, and what depends on what.
+"""Observing a map while it is called: which of its modules run, their inputs and outputs, and what
+depends on what.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DIRECTIONS = ("forward", "inverse")
 
 
 def module_by_path(obj: Any, name: str) -> Any:
-    """The module of a dotted name."""
+    """Returns the module of a dotted name; raises `Unsupported` if there is none."""
     module = obj
     for step in name.split("."):
         if not hasattr(module, step):
@@ -32,8 +32,8 @@ def module_by_path(obj: Any, name: str) -> Any:
 def wrap_methods(
     module: Any, methods: Sequence[str], around: Callable[[Callable[..., Any], Any, Any], Any]
 ) -> Iterator[None]:
-    """Let ``around(method, arguments, keywords)`` answer the calls of a module's methods; those
-    within such a call pass.
+    """Calls of a module's methods go to ``around(method, arguments, keywords)``; nested ones do
+    not.
     """
     inside: list[str] = []
 
@@ -61,13 +61,13 @@ def wrap_methods(
 
 
 def is_layer(module: Any) -> bool:
-    """Whether a module is a bijection with parameters to train."""
+    """Whether a module is a bijection with trainable parameters."""
     both = all(callable(getattr(module, name, None)) for name in DIRECTIONS)
     return both and any(parameter.requires_grad for parameter in module.parameters())
 
 
 def own_methods(module: Any) -> list[str]:
-    """The names of the methods that a module's classes define below torch's."""
+    """The names of the methods that a module's classes define, without torch's."""
     kinds = [kind for kind in type(module).__mro__ if not issubclass(nn.Module, kind)]
     names = {name for kind in kinds for name, value in vars(kind).items() if callable(value)}
     return sorted(
@@ -78,9 +78,7 @@ def own_methods(module: Any) -> list[str]:
 
 
 def layer_run_counts(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
-    """How often each layer inside an object runs while it is called: a layer is a bijection with
-    parameters.
-    """
+    """Layer name -> number of runs in a call; layers are bijections with parameters."""
     counts: dict[str, int] = {}
     with contextlib.ExitStack() as stack:
         for name, module in obj.named_modules():
@@ -101,10 +99,9 @@ def layer_run_counts(obj: Any, call: Callable[[], Any]) -> dict[str, int]:
 def traced(
     obj: Any, names: Sequence[str], call: Callable[[], Any]
 ) -> list[tuple[str, Any, Any, Any]]:
-    """What went in and what came out of the named modules while an object is called: (name,
-    input, value, log-det).
+    """Inputs and outputs of the named modules during a call: (name, input, value, log-det).
 
-    The last entry, without a name, is what the call returned.
+    The last entry, without a name, is the result of the call.
     """
     seen: list[tuple[str, Any, Any, Any]] = []
     with contextlib.ExitStack() as stack:
@@ -129,8 +126,8 @@ def traced(
 
 
 def cut_after(obj: Any, name: str, call: Callable[[], Any]) -> tuple[Any, Any]:
-    """What a call returns if what a named module gives in it is taken for an input: (the input,
-    what is returned).
+    """Treats the output of a named module in a call as an input: returns (this input, the
+    result).
     """
     leaves: list[Any] = []
 

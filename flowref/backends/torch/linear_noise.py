@@ -1,16 +1,16 @@
-r"""Random rounding of calls that are too dear to be made again: an inverse that takes one step after
-the other, and samples drawn by it.
+r"""Random rounding, linearized, of calls that are too expensive to repeat: an inverse that takes
+one step after the other, and samples drawn by it.
 
-To first order an inverse that is stable answers to rounding as the map that it inverts does: near a
-pair $z = f(x)$ that was computed plainly, what comes back for $z + \delta$ is
-$x + J^{-1}(\delta - \epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f
-there. What the plain call is off by stays as it is, so that noise explains no error of it. An inverse whose
-formulas lose digits that the map's do not is rougher than that: what comes back of a point beside it shows
-by how much, and is rounded as much more.
+To first order a stable inverse responds to rounding as the map that it inverts does: near a pair $z
+= f(x)$ that was computed without noise, the result for $z + \delta$ is $x + J^{-1}(\delta -
+\epsilon)$, with $\epsilon$ the change of $f(x)$ under noise and J the Jacobian of f there. The
+error of the clean call is not changed, so noise explains none of it. An inverse whose formulas lose
+more digits than the map's is rougher: the result of a nearby point shows by how much, and its noise
+is scaled up.
 
-Where the plain call does not go back to rounding, it may be far less stable than any inverse: a fixed
-point that is not reached, or many layers of which each is nearly singular. Beside it lies another call,
-and where that is far off nothing is told.
+If the clean call does not return the point up to rounding, it may be far less stable than an
+inverse: an unconverged fixed point, or many nearly singular layers. Then nearby points are
+evaluated, and if their results are far off the call is undecidable.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from flowref.backends.torch import derivatives
 from flowref.backends.torch.live import Live
 from flowref.model import Array, Mapped, Undecidable, derive, per_point
 
-# How near, relative to 1 + |z|, a point lies to one that was computed plainly; and how near one that noise
-# moved farther than that, of which nothing can be told.
+# The largest distance, relative to 1 + |z|, from a point that was computed without noise; and that
+# of points that noise moved farther, for which nothing can be decided.
 NEAR, ROUGH = 1e-6, 1e-3
-# Pairs of one object that are kept, and the largest event whose Jacobian is made for this.
+# The number of cached pairs per object, and the largest event whose Jacobian is computed for this.
 PAIRS, LARGEST = 4, 1024
-# Its noise is taken so many times as large: it stands for that of another algorithm.
+# The noise is scaled up by this: it stands for that of another algorithm.
 LOUDER = 4.0
-# How far beside a point that was not gone back to another one is asked about, relative to 1 + |z|, and
-# how many times farther than an inverse takes it what comes back of it may lie: less is noise that is
-# underrated by no more than tolerances have room for.
-BESIDE, STABLE = 1e-9, 100.0
-# A point that is gone back to so nearly, relative to 1 + |z|, leaves no doubt; one that is near, but not so
-# near, is asked about as far beside as noise moves it. Where that takes long (in nominal nanoseconds) less
-# is near enough.
+# The distance of nearby points from one that is not returned exactly, relative to 1 + |z|, and how
+# many times farther than the Jacobian predicts their results may lie: a smaller factor underrates
+# noise by no more than tolerances allow.
+NEARBY, STABLE = 1e-9, 100.0
+# A point that is returned this exactly, relative to 1 + |z|, is stable; one that is returned less
+# exactly is checked with points as near as noise moves it. If that takes long (in nominal
+# nanoseconds), a coarser return suffices.
 EXACTLY, NOISE, LONG, NEARLY = 2.0**-49, 2.0**-43, 4e9, 2.0**-40
-# How far beside a point formulas that lose digits show it, relative to 1 + |z|: nearer than a few of their
-# steps nothing changes at all. And the most that counts for such, relative to 1 + |x|: what is rougher
-# iterates.
+# The distance at which formulas that lose digits show it, relative to 1 + |z|: within a few of
+# their steps nothing changes. And the largest roughness, relative to 1 + |x|: beyond it, the
+# inverse iterates.
 SHOWN, ROUGHEST = 2.0**-36, 2.0**-34
 UNIT = 2.0**-53
 
 
 class Calls(NamedTuple):
-    """How a call is made: so that its result is kept, and anew, with noise of a stream."""
+    """How a call is made: with a cached result, or anew with a stream of noise."""
 
     kept: Callable[..., Mapped]
     anew: Callable[..., Mapped]
@@ -59,15 +59,15 @@ class Calls(NamedTuple):
 
 @dataclass
 class PlainRoundTrip:
-    """What a call gave plainly, ``(rows, ...)``, and about the map that it goes back, at what it
-    gave: its value and log-det, its Jacobian, and the gradient of the log-det; ``stable``: in which rows
-    it answers about as an inverse does; ``own``: by how much more than the map it is rounded, per entry.
+    """A result computed without noise, ``(rows, ...)``, and the inverted map at it: value and
+    log-det, Jacobian, and gradient of the log-det; ``stable``: the rows in which it responds
+    like an inverse; ``own``: the additional rounding per entry.
     """
 
     given: Array | None
     context: Array | None
     out: Array
-    beside: Any
+    ladj: Any
     there: Mapped | None = None
     jacobian: Array | None = None
     gradient: Array | None = None
@@ -76,7 +76,7 @@ class PlainRoundTrip:
 
 
 def replaceable(live: Live, name: str) -> bool:
-    """Whether noise of a call is that of the map that it goes back."""
+    """Whether the noise of a call can be computed from the map that it inverts."""
     if name != "inverse" or not live.facts.cost.of(name).repeats:
         return False
     alike = live.facts.latent_shape in (None, live.facts.event_shape)
@@ -86,7 +86,9 @@ def replaceable(live: Live, name: str) -> bool:
 def map_rounded(
     live: Live, calls: Calls, z: Array, moved: Array, context: Array | None, stream: int
 ) -> Mapped:
-    """An inverse under noise, which moved the points that it is asked about."""
+    """The inverse ``(n, *event)`` under noise, which moved the points ``z`` ``(n, *event)`` to
+    ``moved``; NaN in rows for which nothing can be decided.
+    """
     pair = _nearest(live, calls, z, context)
     assert pair.given is not None
     change = moved - pair.given
@@ -100,13 +102,13 @@ def map_rounded(
         x = x + magnitude / UNIT * pair.own * rng.uniform(-1, 1, x.shape)
     if far.any():
         x = np.where(far.reshape(-1, *(1,) * (x.ndim - 1)), np.nan, x)
-    if pair.beside is None or there.ladj is None:
-        return Mapped(x, pair.beside)
-    return Mapped(x, pair.beside - _log_det_change(pair, x, there))
+    if pair.ladj is None or there.ladj is None:
+        return Mapped(x, pair.ladj)
+    return Mapped(x, pair.ladj - _log_det_change(pair, x, there))
 
 
 def drawn_back(live: Live) -> bool:
-    """Whether noise of samples is that of the map that takes them to latents."""
+    """Whether the noise of samples can be computed from the map that takes them to latents."""
     return live.dialect.normalizing == "forward" and replaceable(live, "inverse")
 
 
@@ -117,10 +119,10 @@ def draw_rounded(
     context: Array | None,
     stream: int,
 ) -> Any:
-    """Samples under noise: those of the plain call, and as far beside them as rounding takes them;
-    the log-densities beside them are those of the same latents.
+    """Samples ``(n, *event)`` under noise: those of the clean call, moved as far as rounding moves
+    them; their log-densities are those of the same latents.
     """
-    with _plainly(live):
+    with _without_noise(live):
         out = draw()
     x = np.asarray(out.value if isinstance(out, Mapped) else out)
     fits = x.shape[1:] == tuple(live.facts.event_shape)
@@ -129,22 +131,22 @@ def draw_rounded(
     pair = next((one for one in live.plain_pairs if np.array_equal(one.out, x)), None)
     if pair is None:
         pair = PlainRoundTrip(None, context, x, None)
-        _keep(live, pair)
+        _cache_pair(live, pair)
     moved, there = _perturbed_round_trip(live, calls, pair, 0.0, stream)
     if not isinstance(out, Mapped):
         return moved
-    beside = out.ladj
-    if beside is not None and there.ladj is not None:
+    ladj = out.ladj
+    if ladj is not None and there.ladj is not None:
         sign = -1.0 if live.facts.promises.get("ladj") == "inverse" else 1.0
-        beside = beside + sign * _log_det_change(pair, moved, there)
-    return Mapped(moved, beside)
+        ladj = ladj + sign * _log_det_change(pair, moved, there)
+    return Mapped(moved, ladj)
 
 
 def _perturbed_round_trip(
     live: Live, calls: Calls, pair: PlainRoundTrip, change: Array | float, stream: int
 ) -> tuple[Array, Mapped]:
-    """What comes back where what went in changed by so much and the map back is rounded; and what
-    that map gives under this noise at the plain result.
+    """The result when the input changes by ``change`` and the inverted map is rounded, and the
+    value of that map, under this noise, at the clean result.
     """
     _complete(live, calls, pair)
     assert pair.there is not None and pair.jacobian is not None
@@ -160,20 +162,20 @@ def _perturbed_round_trip(
 
 
 def _log_det_change(pair: PlainRoundTrip, x: Array, there: Mapped) -> Array:
-    """By how much the log-det of the map back changed, with the point and by its own rounding."""
+    """The change of the inverted map's log-det, by the moved point and by its own rounding."""
     assert pair.there is not None and pair.gradient is not None
     rows = len(x)
     along = (pair.gradient * (x - pair.out)).reshape(rows, -1).sum(1)
     own = per_point(there.ladj, rows) - per_point(pair.there.ladj, rows)
     turned = LOUDER * own + along
-    return np.asarray(turned if np.size(pair.beside) in (1, rows) else turned[:, None])
+    return np.asarray(turned if np.size(pair.ladj) in (1, rows) else turned[:, None])
 
 
 def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
-    """Fill in what is known of the map back, computed plainly."""
+    """Computes the fields of the inverted map, without noise."""
     if pair.there is not None:
         return
-    with _plainly(live):
+    with _without_noise(live):
         pair.there = calls.kept(live, "forward", pair.out, pair.context)
         pair.jacobian = derivatives.jacobian(live, "forward", pair.out, pair.context)
         pair.gradient = np.zeros(pair.out.shape)
@@ -185,32 +187,32 @@ def _complete(live: Live, calls: Calls, pair: PlainRoundTrip) -> None:
 
 
 def _stable(live: Live, calls: Calls, pair: PlainRoundTrip) -> Array:
-    """In which rows points beside come back about where an inverse takes them; those that are gone back
-    to are as stable as the map is.
+    """The rows whose nearby points have results near those that an inverse predicts; rows that are
+    returned exactly are as stable as the map.
     """
     if pair.stable is not None:
         return pair.stable
     assert pair.given is not None and pair.there is not None and pair.jacobian is not None
     gone, given = pair.there.value.reshape(pair.given.shape), pair.given
-    coarse = live.dtype != torch.float64  # digits that are lost are seen in none but these
+    coarse = live.dtype != torch.float64  # only float64 shows lost digits
     coarse |= live.facts.cost.of("inverse").work.of(2 * len(given)) > LONG
     pair.stable = _close(gone, given, NEARLY if coarse else EXACTLY)
     near = _close(gone, given, NEAR)
     pair.own = np.zeros(pair.out.shape)
-    for rows, size in ((near & ~pair.stable, NOISE), (~near, BESIDE)):
+    for rows, size in ((near & ~pair.stable, NOISE), (~near, NEARBY)):
         if rows.any():
             part = _round_trip_rows(pair, np.flatnonzero(rows))
             sizes = (size, SHOWN) if size == NOISE and not coarse else (size,)
-            beside = _nearby_results(live, calls, part, sizes)
-            pair.stable[rows] = beside[0].stable
+            nearby = _nearby_results(live, calls, part, sizes)
+            pair.stable[rows] = nearby[0].stable
             if len(sizes) > 1:
-                pair.own[rows] = np.minimum(beside[1].apart, ROUGHEST * (1 + np.abs(part.out)))
+                pair.own[rows] = np.minimum(nearby[1].apart, ROUGHEST * (1 + np.abs(part.out)))
     return pair.stable
 
 
-class Beside(NamedTuple):
-    """What comes back of points beside those of a pair: how far from where the Jacobian takes it, per
-    entry, and in which rows that is about there.
+class NearbyResult(NamedTuple):
+    """Results of points near those of a pair: distances from the Jacobian's prediction, per entry,
+    and the rows in which they are near it.
     """
 
     apart: Array
@@ -219,8 +221,8 @@ class Beside(NamedTuple):
 
 def _nearby_results(
     live: Live, calls: Calls, pair: PlainRoundTrip, sizes: tuple[float, ...]
-) -> list[Beside]:
-    """What a plain call gives so far beside, each in one direction, all in one call."""
+) -> list[NearbyResult]:
+    """Results of clean calls at these distances, each in one direction, all in one call."""
     assert pair.given is not None and pair.jacobian is not None
     rows, times = len(pair.out), len(sizes) + 1
     signs = np.random.default_rng(rows).choice((-1.0, 1.0), size=pair.given.shape)
@@ -228,26 +230,26 @@ def _nearby_results(
     asked = np.concatenate([pair.given, *(pair.given + change for change in changes)])
     contexts = None if pair.context is None else np.concatenate([pair.context] * times)
     before = list(live.plain_pairs)
-    with _plainly(live):
+    with _without_noise(live):
         here, *there = calls.kept(live, "inverse", asked, contexts).value.reshape(times, rows, -1)
-    live.plain_pairs[:] = before  # these points are no one's
+    live.plain_pairs[:] = before  # these points are not cached
     found = []
     for change, moved in zip(changes, (one - here for one in there), strict=True):
         apart, stable = np.zeros(moved.shape), np.zeros(rows, dtype=bool)
         for row in range(rows):
             with contextlib.suppress(np.linalg.LinAlgError):
                 step = np.linalg.solve(pair.jacobian[row], change[row].reshape(-1))
-                # Iterations stop within an accuracy of their own, at which nobody is to stumble.
-                least = BESIDE * (1 + np.abs(here[row]).max())
+                # Iterations stop within their own tolerance, which must not count.
+                least = NEARBY * (1 + np.abs(here[row]).max())
                 stable[row] = np.abs(moved[row]).max() <= STABLE * (np.abs(step).max() + least)
                 apart[row] = np.nan_to_num(np.abs(moved[row] - step))
-        found.append(Beside(apart.reshape(pair.out.shape), stable))
+        found.append(NearbyResult(apart.reshape(pair.out.shape), stable))
     return found
 
 
 def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> PlainRoundTrip:
-    """The pair that was computed plainly next to some points, row by row; computed now, if there is
-    none, not even beside what noise has moved too far.
+    """The clean pairs nearest to some points, row by row; computed now if there are none, even
+    among those that noise moved too far.
     """
     kept: list[PlainRoundTrip] = live.plain_pairs
     for pair, near in [(pair, near) for near in (NEAR, ROUGH) for pair in reversed(kept)]:
@@ -259,16 +261,16 @@ def _nearest(live: Live, calls: Calls, z: Array, context: Array | None) -> Plain
         _complete(live, calls, pair)
         _stable(live, calls, pair)
         return _round_trip_rows(pair, chosen)
-    with _plainly(live):
+    with _without_noise(live):
         calls.kept(live, "inverse", z, context)
     for pair in reversed(kept):
         if _rows_of(pair, z, context) is not None:
             return pair
-    raise Undecidable("its inverse gives no numbers that noise could be measured beside")
+    raise Undecidable("its inverse returns no finite numbers, near which noise could be measured")
 
 
 def _close(z: Array, given: Array, near: float) -> Array:
-    """Which points lie so near to others, row by row; those that are no numbers lie nowhere."""
+    """Which points are near others, row by row; NaN is near nothing."""
     flat, other = z.reshape(len(z), -1), given.reshape(len(given), -1)
     with np.errstate(invalid="ignore"):
         return np.asarray((np.abs(flat - other) <= near * (1 + np.abs(other))).all(-1))
@@ -277,7 +279,7 @@ def _close(z: Array, given: Array, near: float) -> Array:
 def _rows_of(
     pair: PlainRoundTrip, z: Array, context: Array | None, near: float = NEAR
 ) -> Array | None:
-    """The rows of a pair next to some points, one each; None where one has none."""
+    """The row of a pair nearest to each point; None if a point has none."""
     if pair.given is None or (context is None) != (pair.context is None):
         return None
     flat, given = z.reshape(len(z), -1), pair.given.reshape(len(pair.given), -1)
@@ -292,17 +294,16 @@ def _rows_of(
 
 
 def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
-    """Some rows of a pair."""
     there, ladj = pair.there, None
     assert there is not None and pair.jacobian is not None and pair.gradient is not None
     if there.ladj is not None:
         ladj = np.asarray(there.ladj)[rows] if np.ndim(there.ladj) else there.ladj
-    beside = pair.beside
+    own = pair.ladj
     return PlainRoundTrip(
         None if pair.given is None else pair.given[rows],
         None if pair.context is None else pair.context[rows],
         pair.out[rows],
-        np.asarray(beside)[rows] if np.ndim(beside) else beside,
+        np.asarray(own)[rows] if np.ndim(own) else own,
         Mapped(there.value[rows], ladj),
         pair.jacobian[rows],
         pair.gradient[rows],
@@ -312,23 +313,22 @@ def _round_trip_rows(pair: PlainRoundTrip, rows: Array) -> PlainRoundTrip:
 
 
 def remember(live: Live, z: Array, context: Array | None, out: Mapped) -> None:
-    """Enter what a call gave plainly."""
+    """Caches the result of a clean call at ``z`` ``(n, *event)``."""
     value = np.asarray(out.value)
     if value.shape != z.shape or not np.isfinite(value).all():
         return
     if any(one.given is not None and np.array_equal(one.given, z) for one in live.plain_pairs):
         return
-    _keep(live, PlainRoundTrip(z.copy(), context, value.copy(), out.ladj))
+    _cache_pair(live, PlainRoundTrip(z.copy(), context, value.copy(), out.ladj))
 
 
-def _keep(live: Live, pair: PlainRoundTrip) -> None:
+def _cache_pair(live: Live, pair: PlainRoundTrip) -> None:
     live.plain_pairs.append(pair)
     del live.plain_pairs[:-PAIRS]
 
 
 @contextlib.contextmanager
-def _plainly(live: Live) -> Iterator[None]:
-    """Without noise."""
+def _without_noise(live: Live) -> Iterator[None]:
     before, live.rounding = live.rounding, None
     try:
         yield

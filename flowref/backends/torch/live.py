@@ -1,7 +1,7 @@
-"""A loaded torch object, and the circumstances under which each of its calls is made.
+"""A loaded torch object, and the circumstances of its calls.
 
 Every call runs on a fresh copy, under fixed random states, so that a cache or a counter in one call
-cannot hide or cause something in another; the noise of `RandomRounding` applies inside the call and
+cannot hide or cause an effect in another; the noise of `RandomRounding` applies inside the call and
 nowhere else.
 """
 
@@ -48,20 +48,22 @@ from flowref.model.budget import OUT_OF_MEMORY, Beyond, means, no_room
 from flowref.model.cost import BACKWARD
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# A noised call may take this many times the operations of a clean one before it counts as an
-# iteration that does not settle.
+# A noised call that takes so many times the operations of a clean one counts as a non-converging
+# iteration.
 BUDGET_FACTOR, BUDGET_FLOOR = 20, 2000
 _COUNTED = itertools.count()
-# How many times as long a call takes under noise, and each operation is dispatched; and how many times what an
-# object holds is there during a call: the object, a copy, and one more.
+# The slowdown of a call under noise, and of dispatching an operation; and the multiple of an
+# object's memory that a call needs: the object, a copy, and one more.
 NOISED, NOISED_OPERATION, COPIES = 3.0, 8.0, 3
-# Objects that hold more bytes keep copies one at a time.
+# Objects with more bytes keep one copy at a time.
 LARGE_STATE = 2**24
 
 
 @dataclass
 class Live:
-    """A live object in one condition: ``pristine`` is copied for each call and never called itself."""
+    """A live object in one condition: ``pristine`` is copied for each call and never called
+    itself.
+    """
 
     pristine: Any
     dialect: Dialect
@@ -69,7 +71,7 @@ class Live:
     dtype: torch.dtype
     seed: int
     rebuild: Callable[[], Any]
-    # Builds the object anew for laws of state; which of the objects that may be built, by number.
+    # Builds the object anew for laws of state; the argument numbers the objects.
     fresh: Callable[[int], Any]
     resolve: Callable[[Any], Dialect | None]
     training: Callable[[], Training] | None = None
@@ -80,15 +82,15 @@ class Live:
     counting: bool = False
     # Whether calls record gradients.
     grad: bool = True
-    # What makes the noise of calls wider, while that is asked for (see `inflated_noise`).
+    # The mode that inflates the noise of calls, or None (see `inflated_noise`).
     widening: Any = None
     clean_operations: dict[str, int] = field(default_factory=dict)
     observations: dict[tuple[Any, ...], Observation] = field(default_factory=dict)
-    # Results of a dear inverse that were computed plainly (see `linear_noise`).
+    # Clean results of an expensive inverse (see `linear_noise`).
     plain_pairs: list[Any] = field(default_factory=list)
-    # Builds another object as its author does, with nothing put back; None of a part.
+    # Builds another object as its author does, without restoring anything; None for a part.
     build: Callable[[], Any] | None = None
-    # Builds it in its condition, with something around building and warming up; None of a part.
+    # Builds it in its condition, within a context around building and warming up; None for a part.
     build_within: Callable[[Callable[[], contextlib.AbstractContextManager[Any]]], Any] | None = (
         None
     )
@@ -99,14 +101,14 @@ class Live:
         self.number = next(_COUNTED)
 
     def lend(self) -> contextlib.AbstractContextManager[Any]:
-        """A copy for the length of one call, which is fresh or as good as fresh. Taken before the
-        circumstances of the call are set up, so that copying is not slowed down by noise. Under
-        noise, constants that were rounded before the object was cast are others that round to them.
+        """A copy for one call, fresh or as good as fresh. It is made before the circumstances of
+        the call are set up, so that noise does not slow copying. Under noise, constants that
+        were rounded to float32 before the cast are perturbed within that rounding.
         """
         seed, magnitude = self.rounding or (0, SINGLE)
         if magnitude >= SINGLE or not self.cast_from_single:
             return self._lent()
-        return self._meant(magnitude * FINER, seed)
+        return self._lent_with_perturbed_constants(magnitude * FINER, seed)
 
     @contextlib.contextmanager
     def _lent(self) -> Iterator[Any]:
@@ -115,20 +117,20 @@ class Live:
 
     @contextlib.contextmanager
     def instead(self, obj: Any, rebuild: Callable[[], Any]) -> Iterator[None]:
-        """Have another object called in place of this one, that was built likewise."""
+        """Inside, calls use another object that was built likewise."""
         own = {"shelf": self.shelf, "number": self.number}
         with standing_in(self, pristine=obj, rebuild=rebuild, observations={}, **own):
             self.__post_init__()
             yield
 
     @contextlib.contextmanager
-    def _meant(self, magnitude: float, seed: int) -> Iterator[Any]:
+    def _lent_with_perturbed_constants(self, magnitude: float, seed: int) -> Iterator[Any]:
         with self._lent() as copy, standing_for(untrained_tensors(copy), magnitude, seed):
             yield copy
 
     @functools.cached_property
     def cast_from_single(self) -> bool:
-        """Whether the object holds constants of single precision in double precision."""
+        """Whether a float64 object holds constants that are float32 numbers."""
         if self.facts.built_here or self.dtype != torch.float64:
             return False
         return bool(rounded_before(untrained_tensors(self.pristine)))
@@ -138,8 +140,8 @@ class Live:
             return self.take()
 
     def take(self) -> Any:
-        """A fresh copy of the object, to keep or to change; built anew where it cannot be copied,
-        or where a copy would compute with the parameters of the original.
+        """Returns a fresh copy of the object, to keep or to change; a rebuilt one if it cannot be
+        copied, or if a copy would compute with the parameters of the original.
         """
         if self.shelf.alone and (COPIES + 1) * self.facts.cost.state > means().memory:
             self.shelf.spare = None
@@ -170,10 +172,9 @@ class Live:
         jitter: int = 0,
         support: Support | None = None,
     ) -> torch.Tensor | None:
-        """An array as a tensor of the subject's dtype; under noise, jittered so that kinks and
-        zeros are seen.
-
-        Jitter does not leave a ``support`` that the point was in.
+        """Converts an array ``(n, ...)`` to a tensor of the subject's dtype, None to None; under
+        noise it is jittered, so that kinks and zeros are seen. ``jitter``: the number of the
+        stream; ``support``: points in it stay in it.
         """
         if array is None:
             return None
@@ -198,7 +199,7 @@ class Live:
         return moved.reshape(tensor.shape)
 
     def support_of(self, name: str) -> Support | None:
-        """The set that the points of a call come from, if it is declared."""
+        """The declared set that the points of a call come from, or None."""
         if name in ("forward", "cdf", "push", "on_the_way"):
             return self.facts.domain
         return self.facts.codomain if name in ("inverse", "pull") else None
@@ -208,8 +209,8 @@ class Live:
         self, what: str, dtype: torch.dtype | None = None, stream: int | None = None
     ) -> Iterator[None]:
         """The circumstances of one call: fixed random state, default dtype, noise if it is on.
-        ``stream``: which noise, where it does not follow from how many calls were made before. What
-        cannot be allocated raises `Beyond`, since no law may take that for a refusal.
+        ``stream``: of the noise, if it does not follow from the number of earlier calls. A
+        failed allocation raises `Beyond`, which no law may count as a rejected input.
         """
         with allotted(what), self._circumstances(what, dtype, stream):
             yield
@@ -238,7 +239,9 @@ class Live:
 
     @contextlib.contextmanager
     def sandbox(self, seed: int, dtype: torch.dtype) -> Iterator[io.StringIO]:
-        """A `torch_sandbox` with a random state of its own, in which gradients are recorded or not."""
+        """A `torch_sandbox` with a random state of its own, in which gradients are recorded or
+        not.
+        """
         with (
             torch_sandbox(derive(self.seed, seed), dtype) as printed,
             contextlib.nullcontext() if self.grad else torch.no_grad(),
@@ -246,16 +249,16 @@ class Live:
             yield printed
 
     def kept(self, what: str, inputs: tuple[Any, ...], make: Callable[[int], Any]) -> Any:
-        """The result of a call that is a function of its inputs and of the noise, made once.
-        ``make`` is given the stream of its noise.
+        """The cached result of a call that is a function of its inputs and the noise; ``make``
+        takes the stream of its noise.
         """
         return self._kept(self._key(what, inputs), make)
 
     def kept_if_affordable(
         self, what: str, rows: int, inputs: tuple[Any, ...], make: Callable[[int], Any]
     ) -> Any:
-        """The same, for which is asked as if nothing were kept but what this measurement called itself:
-        how much of it there is must not depend on what was measured before.
+        """The same, budgeted as if only results of this measurement were cached: the amount of
+        data must not depend on earlier measurements.
         """
         key, own = self._key(what, inputs), means().made
         if key not in own:
@@ -272,13 +275,13 @@ class Live:
         return KEPT.get(key, lambda: self._unasked(make, int.from_bytes(key[-1][:7], "big")))
 
     def _unasked(self, make: Callable[[int], Any], stream: int) -> Any:
-        """A result for which was asked before it was known whether it is kept."""
+        """Runs a call whose cost has been budgeted before."""
         with standing_in(self, counting=True):
             return make(stream)
 
     def afford(self, name: str, rows: int, times: float = 1.0, graphed: bool = False) -> None:
-        """Ask for what a call takes, so many ``times`` over; with its graph, or with what it holds
-        alone. Raises `Beyond` where that is not there.
+        """Requests the budget of ``times`` calls; with their graphs, or with their results alone.
+        Raises `Beyond` if it is exceeded.
         """
         self._ask(f"a call of {name}", name, rows, times * self._work(name, rows), graphed)
 
@@ -289,23 +292,23 @@ class Live:
         self._ask(f"a Jacobian of {name}", name, max(rows, default=0), work, graphed=True)
 
     def _work(self, name: str, rows: int) -> float:
-        """What a call takes, under noise if that is on."""
+        """The work of a call, with noise if it is on."""
         cost, noised = self.facts.cost.of(name), self.rounding is not None
         work = cost.bulk.of(rows) * (NOISED if noised else 1.0)
-        if self.facts.cost.heavy:  # where calls are light, operations have limits of their own
+        if self.facts.cost.heavy:  # light calls have a separate limit on operations
             work += cost.dispatch * (NOISED_OPERATION if noised else 1.0)
         return work
 
     def _ask(self, what: str, name: str, rows: int, work: float, graphed: bool) -> None:
-        if self.counting:  # that depends on what was called before
+        if self.counting:  # the count depends on earlier calls
             return
         cost = self.facts.cost.of(name)
         kept = cost.written.of(rows) if graphed else 2 * cost.held.of(rows)
         means().ask(what, kept, work, copies=COPIES * self.facts.cost.state)
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
-        """Count the operations of a clean call once, so that a noised one can be stopped when it
-        does not settle; up to where it raises, as the noised one may as well.
+        """Counts the operations of a clean call once, to stop a noised one that does not converge;
+        if it raises, up to there, since the noised one may raise too.
         """
         if self.rounding is not None and what not in self.clean_operations:
             cost = self.facts.cost.of(what)
@@ -319,7 +322,7 @@ class Live:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory could not be allocated, or one that it comes from."""
+    """Whether an error, or a cause of it, is a failed allocation."""
     seen: BaseException | None = error
     while seen is not None:
         if OUT_OF_MEMORY.search(f"{type(seen).__name__}: {seen}"):
@@ -330,8 +333,8 @@ def out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def allotted(what: str) -> Iterator[None]:
-    """What cannot be allocated inside raises `Beyond`: neither a law nor a target may take that for a
-    refusal. What hangs on itself is freed first, so that the next call has room.
+    """Failed allocations inside raise `Beyond`: neither a law nor a target may count them as a
+    rejected input. Reference cycles are freed first, so that the next call has memory.
     """
     try:
         yield
@@ -346,10 +349,12 @@ def allotted(what: str) -> Iterator[None]:
 
 
 def noise(live: Live, seed: int, magnitude: float) -> contextlib.AbstractContextManager[None]:
-    """Randomly round everything that the subject computes, with a stream fixed by ``seed``."""
+    """Inside, everything that the subject computes is randomly rounded, with a stream fixed by
+    ``seed``.
+    """
     return standing_in(live, rounding=(seed, magnitude), calls=0)
 
 
 def usual(live: Live) -> contextlib.AbstractContextManager[None]:
-    """Call the subject under the float32 default dtype, as users have it."""
+    """Inside, the subject is called under the default dtype float32, as by users."""
     return standing_in(live, default=torch.float32)

@@ -1,4 +1,6 @@
-"""One call in another manner: gradient modes, layouts, dtypes, checkpointing, vmap, compilation."""
+"""One call under other circumstances: gradient modes, layouts, dtypes, checkpointing, vmap,
+compilation.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,13 @@ HOWS = (
     "float16",
     "wide_sums",
 )
-# Manners that by themselves change nothing in the object that is called.
+# Manners that leave the called object unchanged.
 GENTLE = ("plain", "no_grad", "bfloat16", "float16", "wide_sums")
 LAYOUTS = ("contiguous", "transposed", "expanded", "strided", "channels_last")
 
 
 def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapped:
-    """Call a method in the manner asked for; whatever is no log-det comes back as the value."""
+    """Calls a method in a manner; results other than a log-det are the value of the `Mapped`."""
     if manner.how not in MANNERS or manner.layout not in LAYOUTS:
         raise ValueError(f"{manner}; expected how one of {HOWS} and layout one of {LAYOUTS}")
     if manner == Manner() and name in KEPT and len(inputs) == 2:
@@ -57,14 +59,16 @@ def call(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> Mapp
 
 
 def with_layout(inputs: list[Any], layout: str) -> list[Any]:
-    """Inputs with the first tensor among them in another memory layout."""
+    """Inputs with the first tensor in another memory layout."""
     first = next((at for at, v in enumerate(inputs) if isinstance(v, torch.Tensor)), len(inputs))
     moved = [in_layout(value, layout) for value in inputs[first : first + 1]]
     return [*inputs[:first], *moved, *inputs[first + 1 :]]
 
 
 def in_layout(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The same values in another memory layout."""
+    """The values of ``x`` ``(n, ...)`` in another memory layout: transposed, expanded from the
+    first row, strided or contiguous.
+    """
     if layout == "transposed":
         axes = tuple(range(x.dim()))[::-1]
         return x.permute(axes).contiguous().permute(axes)
@@ -104,8 +108,8 @@ def _inference_mode(obj: Any, function: Callable[..., Any], inputs: list[Any]) -
 
 
 class _AgainError(Exception):
-    """It differentiates on its way, as an integrated trace does: checkpointed, it would be computed anew
-    for each derivative, forty times over for ten steps.
+    """The call differentiates itself, as an integrated trace does: checkpointing would recompute
+    it for each derivative, forty times for ten steps.
     """
 
 
@@ -126,7 +130,7 @@ def _checkpoint(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> An
         running -= 1
         return out
 
-    # A wrapper keeps the compiler out, which it imports for that.
+    # A wrapper imports the compiler to disable it.
     run = getattr(checkpoint.checkpoint, "__wrapped__", checkpoint.checkpoint)
     with uncompiled():
         try:
@@ -136,7 +140,7 @@ def _checkpoint(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> An
 
 
 def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
-    """Run with the object's own parameters handed in from outside, its stored ones spoilt."""
+    """Calls the object with its own parameters as arguments, and its stored ones overwritten."""
     owned = modules(obj)
     if not owned:
         raise Unsupported("it holds no modules", waits=False)
@@ -168,7 +172,7 @@ def _vmap(obj: Any, function: Callable[..., Any], inputs: list[Any]) -> Any:
         rows = (v[None] if axis == 0 else v for v, axis in zip(point, axes, strict=True))
         out = function(obj, *rows)
         paired = isinstance(out, (tuple, list))
-        # What returns no log-det returns None for it, which vmap does not hand on.
+        # vmap cannot return None for a missing log-det.
         parts = [v for v in dispatched(out) if v is not None]
         return tuple(v[0] if isinstance(v, torch.Tensor) and v.dim() else v for v in parts)
 

@@ -1,4 +1,4 @@
-"""The methods of a live object as functions of tensors: what each takes besides the object."""
+"""The methods of a live object as functions of tensors, with the other arguments bound."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from flowref.model.cost import LONG
 
 
 def method(live: Live, name: str) -> Callable[..., Any]:
-    """A method as a function ``(obj, *inputs)`` of the object and of tensors, integers and seeds,
-    in the order of the `Call` of its name. Raises `Unsupported` where the dialect has none.
+    """Returns a method as a function ``(obj, *inputs)`` of the object and of tensors, integers and
+    seeds, in the order of the `Call` of its name. Raises `Unsupported` if the dialect has none.
     """
     return budgeted_method(live, name, _seeded_method(live, name, seeds=True))
 
 
 def budgeted_method(live: Live, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that asks for what it takes, where that is much for so many rows. A heavy one keeps nothing for
-    a way back: whoever walks back calls the dialect's function itself. One that repeats itself computes once
-    what comes of its parameters alone.
+    """A method that requests its budget first, if it is large. A heavy one saves nothing for a
+    backward pass: derivatives call the dialect's function instead. One that repeats itself
+    caches what depends on parameters alone.
     """
     cost = live.facts.cost.of(name)
     if not cost.heavy:
@@ -44,23 +44,21 @@ def budgeted_method(live: Live, name: str, function: Callable[..., Any]) -> Call
 
 
 def _granted(live: Live, name: str, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs of a light call, once what it takes for so many rows is there."""
+    """Returns the inputs after requesting the budget of a light call on many rows."""
     if live.facts.cost.of(name).bulk.of(rows := input_rows(inputs)) > LONG:
         live.afford(name, rows)
     return inputs
 
 
 def sparingly(live: Live, name: str, obj: Any, run: Callable[[], Any]) -> Any:
-    """What a heavy call of an object gives, whose graph nobody walks."""
+    """The result of a heavy call without a backward pass."""
     cost = live.facts.cost.of(name)
     with contextlib.nullcontext() if cost.walks else ungraphed():
         return run_with_folding(obj, run) if cost.repeats and live.rounding is None else run()
 
 
 def input_rows(inputs: Sequence[Any]) -> int:
-    """How many points a call is made at: as many as its first array holds, or as its first number
-    asks for.
-    """
+    """The number of points of a call: the length of its first array, or its first integer."""
     for value in inputs:
         if isinstance(value, torch.Tensor | np.ndarray):
             return len(value) if value.ndim else 1
@@ -70,8 +68,9 @@ def input_rows(inputs: Sequence[Any]) -> int:
 
 
 def _seeded_method(live: Live, name: str, seeds: bool) -> Callable[..., Any]:
-    """A method; ``seeds``: in the random state of its seed, where it takes one, and with a graph only where
-    that is what it is for: layers that may draw may differentiate an energy, and rely on it.
+    """A method; ``seeds``: in the random state of its seed, if it takes one, and with a graph only
+    if its gradients are its purpose. Stochastic layers always have one, since they may
+    differentiate an energy.
     """
     if name == "rescaled":
         rescale, log_prob = live.function("rescale"), live.function("log_prob")
@@ -90,7 +89,7 @@ def _seeded_method(live: Live, name: str, seeds: bool) -> Callable[..., Any]:
 def seeded(
     seed: int, function: Callable[..., Any], obj: Any, *inputs: Any, recorded: bool = False
 ) -> Any:
-    """A call with all random states seeded, those of the object too; with a graph only where it is
+    """A call with all generators seeded, those of the object too; with a graph only if
     ``recorded``.
     """
     seed_torch(seed)
@@ -102,14 +101,12 @@ def seeded(
 
 
 def unseeded_method(live: Live, name: str) -> Callable[..., Any]:
-    """A method as a function ``(obj, *inputs)`` as in `method`, which does not set the random state:
-    it is the caller's, and a seed among the inputs says nothing.
-    """
+    """As `method`, but in the caller's random state; a seed among the inputs is ignored."""
     return budgeted_method(live, name, _seeded_method(live, name, seeds=name not in DRAWING))
 
 
 def dispatched(out: Any) -> list[Any]:
-    """What a method returned, as a list of its parts."""
+    """The parts of a result as a list; raises `Unsupported` for None."""
     if out is None:
         raise Unsupported("it returns nothing")
     return list(out) if isinstance(out, (tuple, list)) else [out]

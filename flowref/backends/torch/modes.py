@@ -1,4 +1,4 @@
-"""Whether what an object computes depends on its mode: in values, or in the graph that gradients go through."""
+"""Whether an object's results depend on its mode: in values, or in the graph of gradients."""
 
 from __future__ import annotations
 
@@ -17,38 +17,35 @@ from flowref.backends.torch.sandbox import seed_torch
 from flowref.backends.torch.state import modules, set_mode
 from flowref.model import derive, draw_points
 
-# Calls that are made to see it, and with how many points.
+# The calls that are compared, and the number of points.
 CALLS, ROWS = ("forward", "inverse", "log_prob"), 2
 
 
 def mode_matters(live: Live) -> bool:
-    """Whether a map, its inverse or its log-density asks in which mode a module is, and then returns other
-    values, or records another graph.
+    """Whether a map, its inverse or its log-density reads the mode of a module, and then returns
+    other values, or records another graph.
     """
     if not modules(live.pristine):
         return False
     with live.calling("its mode"):
         offered = [name for name in CALLS if getattr(live.dialect, name) is not None]
-        return any(_asks(live, name) and _differs(live, name) for name in offered)
+        return any(_reads_mode(live, name) and _differs_by_mode(live, name) for name in offered)
 
 
-def _asks(live: Live, name: str) -> bool:
-    """Whether a call reads the flag ``training`` of a module."""
+def _reads_mode(live: Live, name: str) -> bool:
     obj, reads = live.take(), list[str]()
     try:
         for whole in modules(obj):
             for part in whole.modules():
-                part.__class__ = _watched(type(part), reads.append)
-    except Exception:  # of a class that no other can stand for it is not known
+                part.__class__ = _mode_reporting_class(type(part), reads.append)
+    except Exception:  # unknown for a class that cannot be replaced
         return True
     with contextlib.suppress(Exception):
         _call_with_graph(live, name, obj)
     return bool(reads)
 
 
-def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
-    """A class that says when the mode of one of its objects is read."""
-
+def _mode_reporting_class(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Module]:
     def get(self: nn.Module) -> bool:
         read(cls.__name__)
         return bool(vars(self).get("training", True))
@@ -61,8 +58,7 @@ def _watched(cls: type[nn.Module], read: Callable[[str], None]) -> type[nn.Modul
     )
 
 
-def _differs(live: Live, name: str) -> bool:
-    """Whether a call does something else in train mode than in eval mode, under one random state."""
+def _differs_by_mode(live: Live, name: str) -> bool:
     outcomes: list[list[Any]] = []
     for training in (False, True):
         obj = live.take()
@@ -73,14 +69,15 @@ def _differs(live: Live, name: str) -> bool:
             tensors = [
                 one for one in (out if isinstance(out, tuple) else (out,)) if torch.is_tensor(one)
             ]
-            outcomes.append([(array(one).tobytes(), *_graph(one)) for one in tensors])
-        except Exception as error:  # which may be refused in one of them
+            outcomes.append(
+                [(array(one).tobytes(), *_graph_operation_names(one)) for one in tensors]
+            )
+        except Exception as error:  # one of the modes may reject the call
             outcomes.append([type(error).__name__])
     return outcomes[0] != outcomes[1]
 
 
-def _graph(tensor: torch.Tensor) -> Iterator[str]:
-    """The operations through which gradients of a tensor go."""
+def _graph_operation_names(tensor: torch.Tensor) -> Iterator[str]:
     ahead, seen = [tensor.grad_fn], set[Any]()
     while ahead:
         node = ahead.pop()
@@ -92,7 +89,7 @@ def _graph(tensor: torch.Tensor) -> Iterator[str]:
 
 
 def _call_with_graph(live: Live, name: str, obj: Any) -> Any:
-    """One call at a few ordinary points, which record a graph."""
+    """One call at a few ordinary points, with a graph."""
     facts, forwards = live.facts, live.dialect.normalizing == "forward"
     support, shape = side(facts, name == "inverse" or (name == "log_prob" and not forwards))
     rng = np.random.default_rng(derive(live.seed, 13) % 2**32)

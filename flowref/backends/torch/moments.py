@@ -1,9 +1,9 @@
-r"""What rounding does inside normalizations that take their moments in one pass.
+r"""Rounding inside normalizations with one-pass moments.
 
-PyTorch's group normalization of a channels-last input takes the variance as $E[x^2] - E[x]^2$, that
-of a contiguous one by Welford's recurrence. Both are correct; they differ by $\eta E[x]^2$ in the
-variance, which is large beside it where a group hardly varies. Inputs rounded one by one do not show
-it, since their variance changes by $\eta E[x]\,\sigma$ only.
+PyTorch's group normalization of a channels-last input computes the variance as $E[x^2] - E[x]^2$,
+that of a contiguous one by Welford's recurrence. Both are correct; they differ by $\eta E[x]^2$ in
+the variance, which is relatively large if a group hardly varies. Rounding of the inputs does not
+show it, since it changes the variance by $\eta E[x]\,\sigma$ only.
 
 Source: aten/src/ATen/native/cpu/group_norm_kernel.cpp; Chan, Golub and LeVeque, Algorithms for
 Computing the Sample Variance (1983).
@@ -25,11 +25,12 @@ def one_pass(
     magnitude: float,
     uniform: Callable[..., Any],
 ) -> None:
-    """Put into a group normalization's result, in place, what its moments may be off by.
+    """Adds to a group normalization's result, in place, the error of one-pass moments.
 
     ``args``: of ``native_group_norm``, with its weight and bias as arrays or None; ``arrays``: the
     result `(N, C, ...)`, the means and the reciprocal deviations `(N, groups)`; ``magnitude``: the
-    half-width of a relative error; ``uniform``: numbers in [-1, 1] in the shape of an array.
+    half-width of a relative error; ``uniform``: returns numbers in [-1, 1] in the shape of an
+    array.
     """
     result, mean, deviation = arrays
     weight, bias = args[1], args[2]
@@ -43,7 +44,7 @@ def one_pass(
     along = (1, channels) + (1,) * (result.ndim - 2)
     scale = 1.0 if weight is None else weight.reshape(along)
     center = 0.0 if bias is None else bias.reshape(along)
-    # Half of what the variance is off by: the mean of squares by one unit, the squared mean by another.
+    # Half of the variance's error: one unit in the mean of squares, another in the squared mean.
     relative = magnitude * (mean * deviation) ** 2 * uniform(mean)
     shift = magnitude * mean * deviation * uniform(mean)
     result += (result - center) * spread(relative) - scale * spread(shift)

@@ -1,14 +1,13 @@
-r"""Monte-Carlo arithmetic: every floating-point operation is randomly rounded, to measure what
-rounding alone can do.
+r"""Monte-Carlo arithmetic: random rounding of every floating-point operation, to measure the effect
+of rounding alone.
 
 Each result becomes $\mathrm{fl}(op)(1 + \eta\xi)$ with $\xi$ uniform in $[-1, 1]$ and $\eta$ the
-magnitude asked for, a multiple of the unit roundoff. Reductions and matrix products also have their
-inputs rounded, since they round inside;
-factorizations get normwise noise, since their backward error is normwise. What is exact in floating
-point stays exact: copies, views, comparisons, clamps, products with powers of two, sums with zero,
-sums of integers. Each result is rounded as its own dtype rounds: noise for double precision is as many
-units large in what is computed in single precision, and numbers in single precision that enter double
-precision are taken for any that round to them (`meant`).
+magnitude, a multiple of the unit roundoff. Reductions and matrix products also have their inputs
+rounded, since they round inside; factorizations get normwise noise, since their backward error is
+normwise. Exact operations stay exact: copies, views, comparisons, clamps, products with powers of
+two, sums with zero, sums of integers. Each result is rounded in its own dtype: noise for float64 is
+as many units large in float32 results, and float32 numbers that enter float64 are perturbed within
+their rounding (`meant`).
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
 """
@@ -39,24 +38,24 @@ from flowref.model import Undecidable
 
 FLOATS = (torch.float64, torch.float32)
 
-# Random numbers drawn at a time, and how many there are before they repeat within one large tensor
-# (a prime, so that the rows of a batch do not meet the same ones).
+# Random numbers per draw, and the period with which they repeat within one large tensor (a prime,
+# so that the rows of a batch get different ones).
 BLOCK, PERIOD = 2048, 65521
-# The most entries of an array that noise is put into in memory which is used again: to get new memory
-# for each operation takes as long as the noise.
+# The largest array whose noise uses a reused buffer: allocating memory for each operation takes as
+# long as the noise.
 REUSED = 2**22
-# Arguments that hold no tensor.
+# Types of arguments that hold no tensor.
 PLAIN = frozenset((int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout))
 
 
 class RandomRounding(Dispatch):
-    """Randomly round every floating-point operation dispatched under it.
+    """Randomly rounds every floating-point operation dispatched under it.
 
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
-    which `Undecidable` is raised (an iteration that does not settle under noise). ``meaning``: the
-    seed of what numbers in single precision stand for, which calls of one run share; ``single``:
-    whether they stand for others at all, and are rounded more coarsely.
-    ``operations`` counts what was dispatched.
+    which `Undecidable` is raised (an iteration that does not converge under noise). ``meaning``:
+    the seed of the perturbations of float32 numbers, which calls of one run share; ``single``:
+    whether they are perturbed, and float32 results rounded more coarsely. ``operations`` counts
+    what was dispatched.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class RandomRounding(Dispatch):
     ) -> None:
         super().__init__()
         self.magnitude = magnitude
-        # Noise that is below the rounding of single precision is noise for double precision.
+        # Noise below the rounding of float32 is noise for float64.
         self.double = single and magnitude < SINGLE
         self.coarse = magnitude * FINER if self.double else magnitude
         self.meaning = seed if meaning is None else meaning
-        # What the code itself took from double precision to single, and what came of it; whether
-        # the operation at hand is about such.
+        # Tensors that the code itself cast from float64 to float32, and their results; whether the
+        # current operation has such inputs.
         self.narrowed: Any = WeakTensorKeyDictionary() if self.double else {}
         self.narrowing = False
         self.budget = budget
@@ -104,21 +103,21 @@ class RandomRounding(Dispatch):
         )
 
     def magnitude_of(self, array: Any) -> float:
-        """The half-width of the relative error of results of the dtype of an array. What the code
-        takes to single precision by itself excuses nothing in double precision.
+        """The half-width of the relative error of results of the array's dtype. Results that the
+        code itself casts to float32 get the noise of float64: its cast is not exempt.
         """
         coarse = array.dtype == np.float32 and not self.narrowing
         return self.coarse if coarse else self.magnitude
 
     def meant(self, array: Any) -> Any:
-        """What an array in single precision stands for in this run; others as they are."""
+        """A float32 array perturbed within its rounding, in float64; other arrays unchanged."""
         if not self.double or array.dtype != np.float32:
             return array
         return meant(array, self.coarse, self.meaning)
 
     def uniform(self, like: Any) -> Any:
-        """Uniform in [-1, 1], of the shape and dtype of an array; drawn in blocks, since most
-        tensors are small.
+        """Uniform numbers in [-1, 1], of the shape and dtype of an array; drawn in blocks, since
+        most tensors are small.
         """
         size = like.size
         if size > PERIOD:
@@ -130,7 +129,7 @@ class RandomRounding(Dispatch):
         return drawn.reshape(like.shape).astype(like.dtype, copy=False)
 
     def factor(self, like: Any) -> Any:
-        """Factors of one plus a relative error, of the shape and dtype of an array."""
+        """Factors 1 + relative error, of the shape and dtype of an array."""
         size, double = like.size, like.dtype == np.float64
         magnitude = self.magnitude if double else self.magnitude_of(like)
         if magnitude != self.magnitude or (size > BLOCK and not double):
@@ -148,31 +147,32 @@ class RandomRounding(Dispatch):
         return drawn if double else drawn.astype(like.dtype)
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Round what it gives."""
+        """Runs an operator and rounds its result."""
         self.operations += 1
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         rule = RULES.get(id(func)) or rule_of(func)
         self.narrowing = False
-        self.busy += 1  # its own arrays are not those of the code that is rounded
+        self.busy += 1  # its own arrays are not those of the audited code
         try:
             if self.double:
-                if _any_single(args):
+                if _any_float32(args):
                     self.narrowing = any(map(self._was_narrowed, args))
                     args = self._entering(func, rule.name, args, named)
                 elif named and named.get("dtype") is torch.float32:
-                    self.narrowing = any(map(_double, args))
-            out = func(*args, **named) if rule.exact else self._run(func, rule, args, named)
+                    self.narrowing = any(map(_is_float64, args))
+            out = func(*args, **named) if rule.exact else self._run_rounded(func, rule, args, named)
             if self.narrowing:
                 for value in out if isinstance(out, (tuple, list)) else (out,):
-                    if _single(value):
+                    if _is_float32(value):
                         self.narrowed[value] = True
             return out
         finally:
             self.busy -= 1
 
-    def _run(self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """What an operator returns that rounds."""
+    def _run_rounded(
+        self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Any:
         if rule.inside:
             kept, again = rule.written, rule.name in CONSUMING
             args = tuple(
@@ -185,7 +185,7 @@ class RandomRounding(Dispatch):
             args = tuple([self._normwise(value) for value in args])
         out = func(*args, **named)
         if rule.name in ONE_PASS:
-            self._one_pass(args, out)
+            self._add_one_pass_error(args, out)
         if isinstance(out, torch.Tensor):
             return self._rounded(rule, args, out)
         if isinstance(out, (tuple, list)):
@@ -196,8 +196,7 @@ class RandomRounding(Dispatch):
             )
         return out
 
-    def _one_pass(self, args: tuple[Any, ...], out: tuple[torch.Tensor, ...]) -> None:
-        """What moments in one pass are off by, into what came of them."""
+    def _add_one_pass_error(self, args: tuple[Any, ...], out: tuple[torch.Tensor, ...]) -> None:
         if not all(map(self.concerns, out)):
             return
         given = tuple(array_of(one) if isinstance(one, torch.Tensor) else one for one in args)
@@ -207,8 +206,8 @@ class RandomRounding(Dispatch):
     def _entering(
         self, func: Any, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
     ) -> tuple[Any, ...]:
-        """The arguments of an operator that takes single precision to double: what they stand for."""
-        wider = any(map(_double, args)) or name == "_local_scalar_dense"
+        """Arguments of an operator from float32 to float64, perturbed within their rounding."""
+        wider = any(map(_is_float64, args)) or name == "_local_scalar_dense"
         if not wider and named.get("dtype") != torch.float64:
             return args
         written = [one.alias_info is not None for one in func._schema.arguments]
@@ -218,7 +217,7 @@ class RandomRounding(Dispatch):
         )
 
     def _was_narrowed(self, value: Any) -> bool:
-        """Whether an argument came of what the code itself took to single precision."""
+        """Whether an argument depends on what the code itself cast to float32."""
         if not self.narrowed:
             return False
         if isinstance(value, (tuple, list)):
@@ -228,25 +227,25 @@ class RandomRounding(Dispatch):
     def _meant(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             return type(value)(map(self._meant, value))
-        if not _single(value) or not self.concerns(value) or value in self.narrowed:
+        if not _is_float32(value) or not self.concerns(value) or value in self.narrowed:
             return value
         return torch.from_numpy(self.meant(array_of(value)))
 
     def _rounded_input(self, value: Any, place: int | None = None) -> Any:
-        """An input with its error; in the memory of that ``place``, which the next operation writes
-        to again, if there is one.
+        """An input with its error; in a reused buffer for this argument ``place``, if there is
+        one.
         """
         if not self.concerns(value):
-            return self._rounded_complex(value) if _complex(value) else value
+            return self._rounded_complex(value) if _is_complex(value) else value
         array = array_of(value)
         magnitude = self.magnitude_of(array)
         if _large(array):
             return torch.from_numpy(self._tiled(magnitude, array, self._room(array, place)))
-        # What numpy makes of arrays without axes is a number.
+        # numpy turns 0-d results into scalars.
         return torch.from_numpy(np.asarray(array * self.factor(array)))
 
     def _room(self, array: Any, place: int | None) -> Any:
-        """Memory for a large array like another, the same one each time for a ``place``."""
+        """Memory like a large array, the same each time for a ``place``."""
         if place is None or array.size > REUSED:
             return np.empty_like(array)
         key = place, array.dtype
@@ -255,7 +254,7 @@ class RandomRounding(Dispatch):
         return self.buffers[key][: array.size].reshape(array.shape)
 
     def _tiled(self, magnitude: float, array: Any, out: Any, exact: Any = None) -> Any:
-        """A large array times the factors that `uniform` repeats, a period at a time: without
+        """A large array times the repeating factors of `uniform`, one period at a time, without
         temporaries of its size.
         """
         drawn = (self.generator.random(PERIOD) * 2 - 1).astype(array.dtype, copy=False)
@@ -272,8 +271,8 @@ class RandomRounding(Dispatch):
         return out
 
     def _rounded_complex(self, value: Any, units: float = 1.0, normwise: bool = False) -> Any:
-        """A complex tensor whose entries are off in any direction: relative to their own modulus, or
-        to the largest of their matrix.
+        """A complex tensor with errors in any direction: relative to each modulus, or to the
+        largest one of its matrix.
         """
         array = value.detach().resolve_conj().resolve_neg().numpy()
         size = np.abs(array)
@@ -286,7 +285,7 @@ class RandomRounding(Dispatch):
         return torch.from_numpy(np.asarray(array + magnitude * size * turned))
 
     def _normwise(self, value: Any) -> Any:
-        if _complex(value) and value.dim() >= 2:
+        if _is_complex(value) and value.dim() >= 2:
             return self._rounded_complex(value, NORMWISE_CONSTANT, normwise=True)
         if not self.concerns(value) or value.dim() < 2:
             return value
@@ -296,13 +295,13 @@ class RandomRounding(Dispatch):
         return torch.from_numpy(array + magnitude * largest * self.uniform(array))
 
     def _rounded(self, rule: Rule, args: tuple[Any, ...], out: Any) -> Any:
-        """A result with its error. What is not exact writes to memory of its own, so the error is
-        put in there.
+        """A result with its error, in place: results that are not exact have memory of
+        their own.
         """
         if not self.concerns(out):
-            return out.copy_(self._rounded_complex(out)) if _complex(out) else out
+            return out.copy_(self._rounded_complex(out)) if _is_complex(out) else out
         array = array_of(out)
-        # inf times a factor is inf, nan stays nan: noise never makes a finite value of either.
+        # inf times a factor is inf, nan stays nan: noise never makes either finite.
         exact = exact_where(rule.name, args, array) if rule.sometimes else None
         if exact is True:
             return out
@@ -332,9 +331,9 @@ class RandomRounding(Dispatch):
 
     def _softplus(self, name: str, args: tuple[Any, ...], array: Any) -> None:
         # torch documents that softplus is replaced by the identity where beta * x > threshold: an
-        # error of e^-threshold that no rounding explains. It is the same in every run, so it enters
-        # in full and not as a multiple of the noise.
-        # A threshold below the default of 20 is a choice of the caller, whose error is not excused.
+        # error of e^-threshold, which no rounding explains. It is the same in every run, so it
+        # enters in full and not as a multiple of the noise. A threshold below the default of 20 is
+        # a choice of the caller, whose error is not exempt.
         at = 0 if name == "softplus" else 1
         beta = float(args[at + 1]) if len(args) > at + 1 else 1.0
         threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0
@@ -349,32 +348,28 @@ class RandomRounding(Dispatch):
 
 
 def _generator_state(generator: np.random.Generator) -> bytes:
-    """Where a generator stands."""
     state: Any = generator.bit_generator.state["state"]
     return bytes(state["state"].tobytes())
 
 
-def _any_single(values: Any) -> bool:
-    """Whether a tensor in single precision is among arguments, or within them."""
+def _any_float32(values: Any) -> bool:
     for value in values:
         kind = type(value)
         if kind is torch.Tensor or kind is torch.nn.Parameter:
             if value.dtype is torch.float32:
                 return True
-        elif kind not in PLAIN and _single(value):
+        elif kind not in PLAIN and _is_float32(value):
             return True
     return False
 
 
-def _single(value: Any) -> bool:
-    """Whether an argument is a tensor in single precision, or holds one."""
+def _is_float32(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_single, value))
+        return any(map(_is_float32, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float32
 
 
-def _complex(value: Any) -> bool:
-    """Whether a value is a tensor of complex numbers."""
+def _is_complex(value: Any) -> bool:
     return (
         isinstance(value, torch.Tensor)
         and value.is_complex()
@@ -383,13 +378,12 @@ def _complex(value: Any) -> bool:
     )
 
 
-def _double(value: Any) -> bool:
-    """Whether an argument is a tensor in double precision, or holds one."""
+def _is_float64(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
-        return any(map(_double, value))
+        return any(map(_is_float64, value))
     return isinstance(value, torch.Tensor) and value.dtype == torch.float64
 
 
 def _large(array: Any) -> bool:
-    """Whether noise repeats within an array, of which the entries lie in order."""
+    """Whether an array is contiguous and longer than the period of the noise."""
     return bool(array.size > PERIOD and array.flags.c_contiguous)

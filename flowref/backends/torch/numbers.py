@@ -1,4 +1,4 @@
-"""The numbers that an object holds: at any of them a formula may change, whatever it is called."""
+"""The numbers that an object holds: a formula may change at any of them, whatever its name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from torch import nn
 
 from flowref.backends.closures import cells
 
-# Tensors of at most so many entries are bounds, knots or scales; larger ones are weights.
+# Tensors with at most so many entries are bounds, knots or scales; larger ones are weights.
 SMALL = 16
-# Whose code says nothing about the map.
+# Packages whose code is not searched.
 FOREIGN = ("torch", "numpy", "builtins", "math", "abc", "typing", "collections", "functools")
-# Objects that are looked into, and how deep functions are.
+# The number of objects searched, and the depth of nested functions.
 OBJECTS, DEPTH = 500, 3
 
 
 def numbers_of(obj: Any) -> tuple[float, ...]:
-    """Scalars of an object, each once: attributes, literals in the code of its classes, in functions
-    that it holds and in those of their module that they name, then entries of small buffers and of small parameters.
+    """Distinct scalars of an object: attributes, literals in its classes' code, in functions that
+    it holds and in functions of their module that they use, then entries of small buffers and
+    of small parameters.
     """
     attributes: list[float] = []
     literals: list[float] = []
@@ -73,7 +74,7 @@ def _tensor_numbers(tensor: torch.Tensor) -> list[float]:
 
 
 def _user_methods(kind: type) -> Iterator[types.FunctionType]:
-    """The functions of the classes of an object, but those that everybody inherits."""
+    """The functions of an object's classes, without those of common bases."""
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] in FOREIGN:
             continue
@@ -84,9 +85,7 @@ def _user_methods(kind: type) -> Iterator[types.FunctionType]:
 
 
 def _literals(function: types.FunctionType) -> list[float]:
-    """Numbers in the code of a function and in those that it defines, and numbers of its module
-    that it names.
-    """
+    """Numbers in the code of a function and of nested ones, and module constants that it uses."""
     found: list[float] = []
     codes = [function.__code__]
     for _ in range(DEPTH):
@@ -102,14 +101,14 @@ def _literals(function: types.FunctionType) -> list[float]:
 
 
 def _flattened_constants(constants: tuple[Any, ...]) -> Iterator[Any]:
-    """Constants of a code, and those that stand together in a tuple: ``bound, bins = 2.5, 6``."""
+    """The constants of a code, with those inside tuples: ``bound, bins = 2.5, 6``."""
     for value in constants:
         yield from _flattened_constants(value) if isinstance(value, tuple) else (value,)
 
 
 def _referenced_functions(function: types.FunctionType) -> list[Any]:
-    """The functions of the same module that a function names: a method may leave its formula to one,
-    or to those that it defines.
+    """The functions of the same module that a function, or a nested one, names: a method may leave
+    its formula to one.
     """
     home, codes, named = function.__globals__, [function.__code__], list[Any]()
     for code in codes:

@@ -1,5 +1,5 @@
-"""What one call does besides returning: what it prints, draws, changes and writes to, and in which
-precision it works.
+"""Side effects and precision of one call: what it prints, draws, changes and writes to, and its
+float32 arithmetic.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ from flowref.backends.torch.torch_float32 import Narrowing
 from flowref.model import Observation, derive
 from flowref.model.call import DRAWING
 
-# Of these no float32 arithmetic is looked for: noise drawn in single precision is noise.
+# Calls whose float32 arithmetic is not searched for: noise may be drawn in float32.
 UNWATCHED = (*DRAWING, "loss", "bits_per_dim")
 
 
 def observe(
     live: Live, name: str, inputs: tuple[Any, ...], default: str, training: bool = False
 ) -> Observation:
-    """What one call does besides returning: see `Observation`. Several laws ask the same, so
-    answers are kept. The call is made under the default dtype asked for: users have float32, under
-    which constants of the default dtype show.
+    """Returns the `Observation` of one call, cached, since several laws ask for it. The call runs
+    under the dtype ``default``: users have float32, which shows constants of the default dtype.
     """
     if live.rounding is not None:
         return _observe_call(live, name, inputs, default, training)
@@ -52,7 +51,7 @@ def _key(value: Any) -> tuple[Any, ...]:
 
 @contextlib.contextmanager
 def _lent(live: Live, training: bool) -> Iterator[Any]:
-    """A copy for one call, in the mode asked for."""
+    """A copy for one call, in the given mode."""
     if training:
         obj = live.take()
         set_mode(obj, True)
@@ -77,7 +76,7 @@ def _observe_call(
         changed = tuple(name for name, value in torch_settings().items() if value != before[name])
         written = printed.getvalue()
         graded = tuple(name for name, tensor in trainable(obj) if tensor.grad is not None)
-    # A library that is imported by its first call may set filters while it is.
+    # A library that the first call imports may set filters meanwhile.
     if heard and filtering(live, name, inputs, DTYPES[default], training):
         changed += ("warnings filters",)
     mutated: tuple[str, ...] = ()
@@ -120,8 +119,8 @@ def _observe_call(
 
 @contextlib.contextmanager
 def filters() -> Iterator[list[bool]]:
-    """Whether the filters of warnings were changed: a list that then is not empty. Warnings are
-    kept off the screen, by no filter that foreign code might set as well.
+    """Yields a list that is not empty afterwards if the filters of warnings were changed. Warnings
+    are silenced without a filter that foreign code might set too.
     """
     heard: list[bool] = []
     with warnings.catch_warnings(record=True):
@@ -150,8 +149,8 @@ def reseeded(
     ended: tuple[Any, ...],
     training: bool,
 ) -> tuple[str, ...]:
-    """The generators that a call leaves in the same state wherever they stood before: it seeds them
-    for everybody.
+    """The generators that a call leaves in the same state from any start: it seeds them
+    globally.
     """
     with _lent(live, training) as obj, live.sandbox(23, default):
         unseeded_method(live, name)(obj, *input_tensors(live, inputs))
@@ -165,19 +164,20 @@ def reseeded(
 def feeds_float32(
     live: Live, name: str, inputs: tuple[Any, ...], default: torch.dtype, training: bool = False
 ) -> tuple[bool, bool]:
-    """Whether float32 arithmetic feeds a float64 value, and a float64 log-det: disturb only float32
-    results, and see whether the output moves. Log-dets that are told to be added up in the default dtype are left out
-    where that is float32; those that a log-density adds up so, in place, are told as log-dets.
+    """Whether float32 arithmetic affects a float64 value, and a float64 log-det: perturb only
+    float32 results, and compare the outputs. Log-dets declared to be summed in the default
+    dtype are exempt if that is float32; those summed within a log-density are reported as
+    log-dets.
     """
-    value, ladj = _moves(live, name, inputs, default, training)
+    value, ladj = _float32_moves_results(live, name, inputs, default, training)
     if value and name == "log_prob" and default != live.dtype:
-        value = _moves(live, name, inputs, default, training, sums=False)[0]
+        value = _float32_moves_results(live, name, inputs, default, training, sums=False)[0]
         return value, not value
     narrow = bool(live.facts.promises.get("narrow-log-det")) and default != live.dtype
     return value, not narrow and ladj
 
 
-def _moves(
+def _float32_moves_results(
     live: Live,
     name: str,
     inputs: tuple[Any, ...],
@@ -185,7 +185,7 @@ def _moves(
     training: bool,
     sums: bool = True,
 ) -> tuple[bool, bool]:
-    """Whether the value and the log-det of a call move where its float32 results are disturbed."""
+    """Whether the value and the log-det of a call change when its float32 results are perturbed."""
     function = unseeded_method(live, name) if training else method(live, name)
     outcomes = []
     for magnitude in (0.0, PROBE):

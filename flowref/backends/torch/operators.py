@@ -1,9 +1,9 @@
-"""What neither a schema nor a call tells of operators (see `rules` and `behavior`), by the name of the
-overload packet; one in place goes by the name of the one that is not.
+"""Tables of operators by the name of the overload packet, for what neither schemas nor calls show
+(see `rules` and `behavior`); an in-place operator has the name of the other one.
 """
 
-# Operators that round nothing: what is left of a division, memory that nobody has written to, and
-# copies for which no arguments are found, or that do not check them.
+# Operators without rounding: remainders, uninitialized memory, and copies for which no arguments
+# are found, or that do not check them.
 EXACT = frozenset(
     """
     fmod frac remainder nextafter empty_like new_empty new_empty_strided bernoulli multinomial
@@ -15,15 +15,15 @@ EXACT = frozenset(
     _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     """.split()
 )
-# Operators that are rounded entry by entry, and internal.
+# Internal operators that are rounded entry by entry.
 POINTWISE = frozenset(
     """
     _add_relu _dirichlet_grad _prelu_kernel _prelu_kernel_backward _sample_dirichlet _standard_gamma
     _standard_gamma_grad
     """.split()
 )
-# Operators that round inside, as their inputs are rounded as well as their outputs; of those that a call
-# shows to do so, only what does not check what it is given.
+# Operators that round inside, so that inputs and outputs are rounded; of those that calls show to
+# do so, only operators that do not check their arguments.
 INSIDE = frozenset(
     """
     addmv mv einsum convolution convolution_backward mkldnn_convolution native_batch_norm
@@ -43,10 +43,11 @@ INSIDE = frozenset(
     rnn_tanh_cell
     """.split()
 )
-# Arguments that an operator of these writes to, by position, though its schema does not say so: running
-# statistics, which a rounded copy would not bring back.
+# Arguments, by position, that an operator writes to although its schema does not say so: running
+# statistics, which a rounded copy would not return.
 WRITTEN = dict.fromkeys(("native_batch_norm", "cudnn_batch_norm"), (3, 4))
-# Those whose results are never in the memory of an input, and which are done with these when they return.
+# Operators whose results never share memory with an input, and that keep no input after they
+# return.
 CONSUMING = frozenset("mm bmm addmm baddbmm addmv mv dot convolution convolution_backward".split())
 # Factorizations and solvers: errors are relative to the norm of the whole matrix.
 NORMWISE = frozenset(
@@ -59,9 +60,9 @@ NORMWISE = frozenset(
     """.split()
 )
 NORMWISE_CONSTANT = 8.0
-# Results of these that are exact, by position: a sign, by which callers branch, and permutations.
+# Exact results, by position: a sign, by which callers branch, and permutations.
 EXACT_RESULTS = {"_linalg_slogdet": 0, "linalg_lu": 0, "lu_unpack": 0}
-# Functions whose implementations are good to a few units in the last place rather than one.
+# Functions that are accurate to a few units in the last place rather than one.
 SPECIAL = frozenset(
     """
     erfinv lgamma digamma polygamma special_ndtri special_log_ndtr igamma igammac i0 special_i1 erfc

@@ -1,4 +1,4 @@
-"""Generators that an object holds: their states are part of the random state in which it is called."""
+"""Random generators held by an object: their states are part of the random state of its calls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 from flowref.backends.torch.reach import reached
 
 GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
-# Those of the whole process, of which numpy's and Python's have no public name. Copies share them.
+# Global generators; numpy's and Python's have no public name. Copies share them.
 GLOBAL = {id(one): one for one in (torch.default_generator, np.random.mtrand._rand, random._inst)}
-# Those of objects that were asked, where objects can be remembered.
+# Generators of known objects, if these are weakly referable.
 _FOUND: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
 
 
 def seed_own(obj: Any, seed: int) -> None:
-    """Set the generators of an object to a state."""
+    """Seed the generators of an object."""
     for number, one in enumerate(private_generators(obj)):
         start = (seed + number) % 2**32
         if isinstance(one, torch.Generator):
@@ -32,10 +32,10 @@ def seed_own(obj: Any, seed: int) -> None:
 
 
 def private_generators(obj: Any) -> list[Any]:
-    """The generators that an object reaches. One of `GLOBAL` is among them: copies that a user makes have one of
-    their own in its place, which starts where it does.
+    """The generators reachable from an object, global ones included: a user's deep copy has its
+    own in their place, in the same state.
     """
-    with contextlib.suppress(KeyError, TypeError):  # it is new, or cannot be remembered
+    with contextlib.suppress(KeyError, TypeError):  # unknown, or not weakly referable
         return _FOUND[obj]
     found = [item for _, item in reached(obj) if isinstance(item, GENERATORS)]
     with contextlib.suppress(TypeError):

@@ -1,4 +1,4 @@
-"""Two modules of which one is the inverse of the other."""
+"""Two modules that are inverse to each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-# What a map may say of itself.
+# Attributes by which a map declares facts.
 SAID = ("event_shape", "domain", "support", "codomain", "promises")
 
 
@@ -21,16 +21,18 @@ class Pair(nn.Module):
                 setattr(self, name, getattr(there, name))
 
     def forward(self, x: Any) -> Any:
-        """What the map returns."""
+        """Calls the map."""
         return self.there(x)
 
     def inverse(self, z: Any) -> Any:
-        """What the inverse returns."""
+        """Calls the inverse."""
         return self.back(z)
 
 
 def paired(obj: tuple[Any, ...]) -> Pair | None:
-    """The map of two callables, a module among them, of which neither has a way back of its own; None of all else."""
+    """Returns a `Pair` of two callables, at least one a module, without inverses of their own;
+    None for other tuples.
+    """
     if len(obj) != 2 or not all(map(callable, obj)):
         return None
     alone = not any(hasattr(one, name) for one in obj for name in ("inverse", "log_prob"))

@@ -1,9 +1,8 @@
-"""Calls that compute the same of their parameters over and over, as an inverse that solves one
-coordinate after the other does with its masked weights: what comes of parameters alone is computed
-once a call.
+"""Caching of results that depend on parameters alone, within a call: an inverse that solves one
+coordinate after the other recomputes its masked weights each time.
 
-Bit for bit the same, since nothing else enters it. Where the call writes to such a result after it was
-handed out twice, it is made again as it is.
+Bit for bit the same, since nothing else enters. If the call writes to such a result after it was
+returned twice, the call is repeated without the cache.
 """
 
 from __future__ import annotations
@@ -18,36 +17,35 @@ from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.state import tensors
 
 T = TypeVar("T")
-# Entries of results that are worth keeping.
+# Results with at least this many entries are cached.
 WORTH = 4096
 
 Key = tuple[Any, ...]
 
 
 class Spoiled(RuntimeError):
-    """What was handed out twice is written to."""
+    """A cached result is written to."""
 
 
 class Folding(Dispatch):
-    """Compute what comes of some tensors alone once."""
+    """Caches results that depend on some tensors alone."""
 
     def __init__(self, constants: list[torch.Tensor]) -> None:
         super().__init__()
         self.memory = {_memory(one) for one in constants}
         self.results: dict[Key, torch.Tensor] = {}
-        # The keys of results by their memory, how often each was handed out, and those that are
-        # written to.
+        # Memory of results -> key, returns per key, and keys that are written to.
         self.keys: dict[int, Key] = {}
         self.handed: dict[Key, int] = {}
         self.written: set[Key] = set()
         self.spoiled = False
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Hand out what is kept."""
+        """Runs an operator, or returns its cached result."""
         kind = _operator_purity(func)
         if kind == "writes":
-            self._writing(func, args)
-        key = self._key(func, args) if kind == "pure" and not named else None
+            self._drop_written_results(func, args)
+        key = self._cache_key(func, args) if kind == "pure" and not named else None
         if key is None or key in self.written:
             return func(*args, **named)
         if key in self.results:
@@ -61,8 +59,7 @@ class Folding(Dispatch):
             self.memory.add(_memory(out))
         return out
 
-    def _key(self, func: Any, args: tuple[Any, ...]) -> Key | None:
-        """What an operator and constants come to; None where anything else enters."""
+    def _cache_key(self, func: Any, args: tuple[Any, ...]) -> Key | None:
         found, large = [func], False
         for value in args:
             if isinstance(value, torch.Tensor):
@@ -84,8 +81,7 @@ class Folding(Dispatch):
                 return None
         return tuple(found) if large else None
 
-    def _writing(self, func: Any, args: tuple[Any, ...]) -> None:
-        """Forget what an operator writes to."""
+    def _drop_written_results(self, func: Any, args: tuple[Any, ...]) -> None:
         for argument, value in zip(func._schema.arguments, args, strict=False):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
@@ -96,18 +92,16 @@ class Folding(Dispatch):
                 self.written.add(key)
                 if self.handed[key] > 1:
                     self.spoiled = True
-                    raise Spoiled("what was computed once is written to")
+                    raise Spoiled("a cached result is written to")
 
 
 def folding_of(obj: Any) -> Folding:
-    """Folding of what comes of an object's tensors alone."""
+    """Folding for the tensors of an object."""
     return Folding([one for one in tensors(obj) if one.layout == torch.strided])
 
 
 def run_with_folding(obj: Any, run: Callable[[], T]) -> T:
-    """What a call of an object gives, with what comes of its tensors alone computed once; what the
-    plain call gives where that cannot be done.
-    """
+    """The result of a call with this cache; of the plain call if it fails."""
     mode = folding_of(obj)
     try:
         with mode:
@@ -127,8 +121,8 @@ def _memory(value: torch.Tensor) -> int:
 
 @functools.cache
 def _operator_purity(func: Any) -> str:
-    """Whether an operator writes to an argument, or is a function of its arguments that returns
-    memory of its own.
+    """Whether an operator "writes" to an argument, or is "pure": a function of its arguments that
+    returns new memory; else "".
     """
     if any(
         one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments

@@ -1,5 +1,5 @@
-"""Parts of a composite: their names and maps, the library's own composition of them, and one part
-as a live object.
+"""Parts of a composite: names and maps, the library's own composition of them, and one part as a
+live object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowref.model import Array, Dialect, Mapped
 
 
 def part_names_and_maps(live: Live) -> tuple[tuple[str, ...], tuple[Callable[..., Mapped], ...]]:
-    """Names and maps of a composite's parts."""
+    """Returns names and maps of a composite's parts."""
     listed = live.dialect.listed(live.pristine)
     dialects = [live.resolve(part) or live.dialect for _, part in listed]
     names = tuple(name for name, _ in listed)
@@ -32,7 +32,7 @@ def part_map(
     context: Array | None = None,
     call: str = "forward",
 ) -> Mapped:
-    """One part of a composite, on a fresh copy of the whole."""
+    """Calls one part of a composite, on a fresh copy of the whole, at ``x`` ``(n, *event)``."""
     assert live.dialect.parts is not None
     with live.lend() as obj, live.calling(f"part {index}"):
         listed = live.dialect.parts(obj)
@@ -43,7 +43,9 @@ def part_map(
 def arrange(
     live: Live, expression: Any, x: Array, context: Array | None = None, call: str = "forward"
 ) -> Mapped:
-    """The library's own composition of a subject's parts, called in one direction."""
+    """Calls the library's own composition of a subject's parts in one direction, at ``x`` ``(n,
+    *event)``.
+    """
     with live.calling("arrange"):
         obj = live.take()
         parts = [part for _, part in live.dialect.listed(obj)]
@@ -65,8 +67,8 @@ def _call_part(
 
 
 def live_part(live: Live, name: str, path: Sequence[int]) -> tuple[str, Live]:
-    """The part at a path of indices as an object of its own, as it was loaded and moved within the
-    whole, and its name.
+    """Returns (name, live object) of the part at a path of indices, as loaded and moved within the
+    whole.
     """
     walk = partial(part_at, dialect=live.dialect, path=path, resolve=live.resolve)
     name, obj, dialect = walk(name, live.pristine)

@@ -1,8 +1,7 @@
-"""Tensors of an object that is no module: which of them are parameters, and which may be.
+"""Tensors of an object that is no module: which are parameters, and which may be.
 
-A module says of each tensor whether it is a parameter. An ordinary object says so where it asks for
-gradients: a leaf that requires one is moved as a parameter is. Of all others nothing tells whether they
-are weights or constants, and to move a constant would accuse what is right.
+A module marks its parameters. In an ordinary object, a leaf that requires a gradient counts as a
+parameter. All others may be weights or constants, and moving a constant would flag correct code.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from flowref.backends.data import is_mask
 from flowref.backends.torch.arrays import array
 from flowref.backends.torch.reach import reachable_values
 
-# What a user can say, so that they are moved.
+# What users can do so that they are moved.
 TOLD_BY = "make them parameters of an nn.Module, or let them require gradients; of constants say ?perturb=0"
-# The same of leaves that require gradients, and that closures hold.
+# The same for leaves that require gradients in closures.
 HELD_BY = "closures hold them, which copies share: make them parameters of an nn.Module, or keep them in attributes of an object"
 
 
 def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
-    """The leaves that require a gradient in an object that is no module, once each, by what is written
-    behind the object to reach them, but for a leading dot. Those that closures hold are left out: they
-    are shared by all copies.
+    """(path, tensor) of leaves that require a gradient in an object that is no module, each once;
+    the path is the expression to reach them. Those in closures are excluded, since all copies
+    share them.
     """
     found: dict[int, tuple[str, torch.Tensor]] = {}
     for path, tensor in sorted(_outside(obj), key=lambda entry: entry[0]):
@@ -37,9 +36,9 @@ def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def untold(obj: Any) -> str:
-    """What to say so that its floating tensors outside of its modules are moved, of which nothing tells
-    that they are parameters; empty where there are none: masks of zeros and ones are none, and what a
-    distribution beside the map keeps is its base.
+    """Returns advice for floating tensors outside of modules that may be parameters but are not
+    moved, or "". Masks of zeros and ones do not count, nor does a distribution next to the map,
+    which is its base.
     """
     unmoved = [
         is_learned(tensor)
@@ -55,13 +54,13 @@ def untold(obj: Any) -> str:
 
 
 def is_learned(tensor: torch.Tensor) -> bool:
-    """Whether a tensor asks for a gradient of its own, as parameters do."""
+    """Whether a tensor requires a gradient of its own, as parameters do."""
     return tensor.requires_grad and tensor.is_leaf and bool(tensor.numel())
 
 
 def _outside(obj: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor that an object reaches, but not by way of a module or a base distribution, each with
-    how it is reached.
+    """(path, tensor) of every tensor reachable from an object, except through modules and base
+    distributions.
     """
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", obj)]

@@ -1,5 +1,5 @@
-"""From a builder to a subject: build, cast, live two batches, move the parameters, and offer the
-abilities.
+"""From a builder to a subject: build, cast, run two train-mode batches, move the parameters, and
+offer the abilities.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from flowref.backends.training import REACH
 from flowref.model import Call, Condition, Dialect, Facts, Subject, derive
 
 WARM_BATCH, WARM_SIZE = 16, 256
-# The last object whose batches in train mode took hundreds of steps, with what built it: before its weights
-# are moved it is the same in all conditions of a seed.
+# The last object whose train-mode batches took hundreds of steps, with its builder: before its
+# weights are moved it is the same in all conditions of a seed.
 _WARMED: dict[Any, tuple[Callable[[], Any], Any]] = {}
 ACTIONS = {**lives.ACTIONS, **MODES, **STATE, **INSIDE, **UNREGISTERED, **BUILDING, **DEVICES}
 
 
 def present(made_of: Blueprint, condition: Condition) -> Subject:
-    """The subject of a built object in the given condition."""
+    """Returns the subject of a built object in a condition."""
     name, build, dialect, facts = made_of.name, made_of.build, made_of.dialect, made_of.facts
     dtype = DTYPES[condition.dtype]
     key = (name, condition.seed, condition.dtype, condition.weights)
@@ -74,13 +74,13 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     def lived(around: Around = contextlib.nullcontext) -> Any:
         with around():
             obj = cast(build(), dtype)
-        if not facts.given:  # weights from a file have lived already
+        if not facts.given:  # weights from a file are warm already
             with around():
                 warm(obj, dialect, facts, dtype, condition.seed)
         return obj
 
     def warmed(around: Around) -> Any:
-        if around is not contextlib.nullcontext or not _is_dear(dialect, facts):
+        if around is not contextlib.nullcontext or not _warms_slowly(dialect, facts):
             return lived(around)
         if _WARMED.get(key, (None,))[0] is not build:
             _WARMED.clear()
@@ -129,8 +129,8 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     if condition.part:
         name, loaded = parts.live_part(loaded, name, condition.part)
     subject = subject_of(loaded, name, condition)
-    # Only of what nobody says how accurate it is more steps are asked for; and where weights were moved,
-    # of every map: a series that is long enough for those it has may not be for these.
+    # Refinement is offered only for maps without a stated accuracy; and, with moved weights, for
+    # every map: a series that is long enough for the original weights may be too short for these.
     stated = facts.certainty.log_det and not facts.promises.get("assumed-accuracy")
     if not condition.scale and (stated or condition.part):
         return subject
@@ -139,7 +139,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
     def refined(times: int) -> Subject | None:
         with allotted("an object"):
             finer = duplicate(pristine)
-        if not ways:  # looked for once, where an accusation depends on it
+        if not ways:  # searched once, only if a violation depends on it
             asked = _map_directions(pristine, dialect, facts, dtype, condition)
             ways.append(find_step_knobs(pristine, *asked, alike=condition.scale > 0))
         if ways[0] is None or not ways[0](finer, times):
@@ -158,7 +158,7 @@ def present(made_of: Blueprint, condition: Condition) -> Subject:
 def _map_directions(
     pristine: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, condition: Condition
 ) -> list[Callable[[Any], torch.Tensor]]:
-    """The ways of a map to be called at ordinary points: forward, and back from where that leads."""
+    """The calls of a map at ordinary points: forward, and inverse at its outputs."""
     run = partial(_ordinary_output, dialect, facts, dtype, condition)
     if dialect.forward is None or dialect.inverse is None:
         return [run]
@@ -177,7 +177,7 @@ def _ordinary_output(
     obj: Any,
     points: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """What an object makes of a few ordinary points, or of some that are given, from one random state."""
+    """The output of an object at a few ordinary or given points, from a fixed random state."""
     rng = np.random.default_rng(derive(condition.seed, 11) % 2**32)
     x, context = as_tensors(points_and_contexts(facts, 3, rng), dtype)
     x = x if points is None else points
@@ -189,14 +189,13 @@ def _ordinary_output(
     return value
 
 
-def _is_dear(dialect: Dialect, facts: Facts) -> bool:
-    """Whether a batch in train mode takes hundreds of steps."""
+def _warms_slowly(dialect: Dialect, facts: Facts) -> bool:
     repeats = facts.cost.of(toward_latents(dialect)).repeats
     return math.prod(facts.event_shape) >= WARM_SIZE and repeats
 
 
 def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int) -> None:
-    """Train-mode batches, so that first-call and running state are what they are in use."""
+    """Runs train-mode batches, so that running statistics and first-call state are as in use."""
     set_mode(obj, True)
     if not modules(obj):
         return
@@ -206,22 +205,22 @@ def warm(obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
         return
     latents = which == "inverse"
     rng = np.random.default_rng(derive(seed, 7) % 2**32)
-    # For many features few rows, once, and no graph: that of as many sequential steps takes
+    # With many features few rows, once, and no graph: that of as many sequential steps takes
     # gigabytes.
     large = math.prod(side(facts, latents)[1]) >= WARM_SIZE
     rows, times = (2, 1) if large else (WARM_BATCH, 2)
     for _ in range(times):
         x, context = as_tensors(points_and_contexts(facts, rows, rng, latents), dtype)
-        # A train-mode pass may be refused (an inverse in train mode, say); the object is then
-        # audited without one.
+        # Train mode may be rejected (for an inverse, say); the object is then audited without this
+        # pass.
         run = partial(function, obj, x, context)
         with contextlib.suppress(Exception), torch.set_grad_enabled(not large):
-            # Without a graph the weights of hundreds of steps need not be masked in each.
+            # Without a graph the weights of hundreds of steps are masked once.
             run_with_folding(obj, run) if large and facts.cost.of(which).repeats else run()
 
 
 def subject_of(live: Live, name: str, condition: Condition) -> Subject:
-    """The abilities of a loaded object."""
+    """Returns the subject of a live object with its abilities."""
     dialect, facts = live.dialect, live.facts
     maps = dialect.forward is not None
     part_names, part_maps = parts.part_names_and_maps(live)
@@ -261,7 +260,7 @@ def subject_of(live: Live, name: str, condition: Condition) -> Subject:
 
 
 def live_call(live: Live, name: str) -> Call[Any]:
-    """One method of a live object."""
+    """Returns one method of a live object."""
     return Call(
         name,
         evaluation(live, name),

@@ -1,4 +1,4 @@
-"""All that an object reaches, closures included, and how it is reached."""
+"""All values reachable from an object, closures included, with their paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from flowref.backends.closures import cells
 
-# Objects that hold no tensors of the component's own; the walk stops at them.
+# Objects without tensors of the component; the search stops at them.
 OPAQUE: tuple[type, ...] = (
     str,
     bytes,
@@ -31,14 +31,14 @@ OPAQUE: tuple[type, ...] = (
     weakref.ref,
     type(None),
 )
-# Where a module keeps its hooks, which are no part of it.
+# The attributes of a module's hooks, which are not part of it.
 HOOKS = ("_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
-# What a class or a file may keep that is trained.
+# Values of classes and files that may be trained.
 KEPT = (nn.Module, torch.Tensor)
 
 
 def reachable_values(item: Any) -> Iterator[tuple[str, Any]]:
-    """What an item holds, each with how it is reached from there."""
+    """Yields (path step, value) for the values that an item holds."""
     if isinstance(item, dict):
         yield from ((f"[{key!r}]", value) for key, value in item.items())
     elif isinstance(item, (list, tuple)):
@@ -61,7 +61,9 @@ def reachable_values(item: Any) -> Iterator[tuple[str, Any]]:
 def reached(
     obj: Any, held: Callable[[Any], Iterable[tuple[str, Any]]] = reachable_values
 ) -> Iterator[tuple[str, Any]]:
-    """Everything that an object reaches by what each item holds, once, each with a path from the object."""
+    """Yields (path, value) for everything reachable from an object, once each; ``held`` lists the
+    values of an item.
+    """
     seen: set[int] = set()
     stack: list[tuple[str, Any]] = [("", obj)]
     while stack:
@@ -83,8 +85,8 @@ def _attributes(item: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _class_layers(kind: type) -> Iterator[tuple[str, Any]]:
-    """Layers and tensors that a class of a user has as attributes, and that its methods name among
-    the globals of their file.
+    """Layers and tensors that are attributes of a user's class, or globals of its file that its
+    methods name.
     """
     for base in kind.__mro__:
         if base.__module__.partition(".")[0] in ("torch", "builtins"):

@@ -1,6 +1,6 @@
-"""Building an object under random rounding. What a constructor computes once and keeps (an
-exponential, an inverse, knots that were added up) is off by the rounding of its building, which no
-noise within a call can show.
+"""Building an object under random rounding. What a constructor computes and stores (an
+exponential, an inverse, cumulative knots) has the rounding error of the construction, which
+noise within a call cannot show.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import duplicate, tensors
 from flowref.backends.torch.torch_float32 import Watching
 
-# What is put around the building of an object.
+# A context around the building of an object.
 Around = Callable[[], AbstractContextManager[Any]]
-# Objects that take more operations to build are not built again.
+# Objects that take more operations to build are not rebuilt.
 MOST = 20_000
 
 
 @contextlib.contextmanager
 def rounded_build(live: Live, seed: int, magnitude: float) -> Iterator[bool]:
-    """Inside it, calls are those of an object that was built and warmed up under random rounding,
-    in the same random states; yields whether that makes another object.
+    """Inside, calls use an object that was built and warmed up under random rounding, in the same
+    random states; yields whether it differs.
     """
     other = _built(live, seed, magnitude)
     if other is None:
@@ -39,7 +39,7 @@ def rounded_build(live: Live, seed: int, magnitude: float) -> Iterator[bool]:
 
 
 def _built(live: Live, seed: int, magnitude: float) -> tuple[Any, Callable[[], Any]] | None:
-    """Another such object, and what builds it; None where building rounds nothing, or fails."""
+    """Such an object and its builder; None if building rounds nothing, or fails."""
     make = live.build_within
     if make is None:
         return None
@@ -49,14 +49,14 @@ def _built(live: Live, seed: int, magnitude: float) -> tuple[Any, Callable[[], A
 
         @contextlib.contextmanager
         def around() -> Iterator[None]:
-            # In single precision is what the object keeps in that on purpose.
+            # Float32 constants of an object are deliberate.
             noise = RandomRounding(magnitude, seed + len(noises), budget=budget, single=False)
             noises.append(noise)
             with noise, arrays_rounded(noise):
                 yield
 
         obj = make(around)
-    except Exception:  # too long, or refused under noise: then nothing is known
+    except Exception:  # too long, or an error under noise: unknown
         return None
     if not noises[0].drawn and same_tensors(obj, live.pristine):
         return None
@@ -64,8 +64,8 @@ def _built(live: Live, seed: int, magnitude: float) -> tuple[Any, Callable[[], A
 
 
 def _budget(live: Live, make: Callable[[Around], Any]) -> int:
-    """The operations after which building does not settle under noise. Raises where an object takes
-    many.
+    """The number of operations after which building counts as non-converging under noise. Raises
+    if an object takes many.
     """
     if "build" not in live.clean_operations:
         counters: list[Watching] = []
@@ -83,14 +83,14 @@ def _budget(live: Live, make: Callable[[Around], Any]) -> int:
 
 
 def same_tensors(obj: Any, other: Any) -> bool:
-    """Whether two objects hold the same tensors."""
+    """Whether two objects hold equal tensors."""
     ours, theirs = tensors(obj), tensors(other)
     return len(ours) == len(theirs) and all(map(_identical_tensors, ours, theirs))
 
 
 def transplanted(changed: Any, clean: Any, rounded: Any) -> Any:
-    """A copy of an object that has lived, with those of its tensors that it still has from its
-    building as another building gave them.
+    """A copy of an object, where tensors that are unchanged since its construction have the values
+    of another construction.
     """
     copy = duplicate(changed)
     held = [tensors(one) for one in (copy, clean, rounded)]

@@ -1,5 +1,5 @@
-"""What is known of each operator, found out once: where it rounds, and how. Tables say it of a few, the
-schema of views and of what is made of no tensor, and calls of all others (`behavior`).
+"""Rounding behavior of each operator, determined once: from tables for a few, from the schema for
+views and for results without tensor inputs, and from calls for all others (`behavior`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from flowref.backends.torch.operators import (
     WRITTEN,
 )
 
-# Operators that are exact for some operands, and those whose error is more than that of a product.
+# Operators that are exact for some operands, and those with larger errors than a product.
 SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
 MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
-# Operators of which a table says where they round.
+# Operators whose rounding a table states.
 ROUNDED = POINTWISE | SPECIAL | SUMS | PRODUCTS | QUOTIENTS | MORE
 
 
 class Rule(NamedTuple):
-    """What is known of an operator: where it rounds, whether it is exact for some operands, which
-    arguments it writes to, and whether it gives back the memory of one: as a view, or as it has written
-    to it. Of one that is not ``known`` nothing tells whether it rounds: it is taken
-    for one that does, inside as well. ``func`` is kept so that its id stays its own.
+    """The rounding behavior of an operator: where it rounds, whether it is exact for some
+    operands, which arguments it writes to, and whether it returns the memory of one, as a view
+    or written to. An operator that is not ``known`` is assumed to round, inside as well.
+    ``func`` keeps the id valid.
     """
 
     func: Any
@@ -55,12 +55,12 @@ RULES: dict[int, Rule] = {}
 
 
 def operator_rule(func: Any) -> Rule:
-    """What is known of an operator."""
+    """Returns the rule of an operator, cached."""
     return RULES.get(id(func)) or rule_of(func)
 
 
 def rule_of(func: Any) -> Rule:
-    """What is known of an operator that was not met before."""
+    """Determines the rule of an operator."""
     name = operator_name(func)
     behavior = _behavior_from_schema(func, name) or behavior_of(func)
     if behavior is None and torch.Tag.pointwise in func.tags:
@@ -91,13 +91,13 @@ def rule_of(func: Any) -> Rule:
 
 
 def operator_name(func: Any) -> str:
-    """The name of an operator, one in place as the one that is not."""
+    """The name of an operator, without the underscore of an in-place one."""
     name = str(func.overloadpacket.__name__)
     return name if name.endswith("__") or name in EXACT else name.removesuffix("_")
 
 
 def _behavior_from_schema(func: Any, name: str) -> Behavior | None:
-    """What tables and the schema say."""
+    """The behavior according to tables and the schema, or None."""
     schema = func._schema
     aliases = [result.alias_info for result in schema.returns]
     views = any(alias is not None and not alias.is_write for alias in aliases)

@@ -1,5 +1,5 @@
-"""Keeping the process as it was, as far as that is torch's too: random state, default dtype, gradient
-mode and other settings around foreign code.
+"""Isolation of foreign code in the process, for torch: random state, default dtype, gradient mode
+and other settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def torch_settings() -> dict[str, Any]:
-    """The process-wide settings that foreign code could change."""
+    """The process-wide settings that foreign code could change, by name."""
     return {**_settings(), **process.process_settings()}
 
 
@@ -45,17 +45,18 @@ def random_state() -> tuple[Any, ...]:
 
 
 def seed_torch(seed: int) -> None:
-    """Seed the global generator. `torch.manual_seed` also queues for CUDA, with a stack trace each
-    time.
+    """Seed the global generator. `torch.manual_seed` also queues a seed for CUDA, with a stack
+    trace each time.
     """
     torch.default_generator.manual_seed(seed)
 
 
 @contextlib.contextmanager
 def torch_sandbox(seed: int, dtype: torch.dtype | None = None) -> Iterator[io.StringIO]:
-    """Run foreign code with fixed random states, then restore everything; yields what it printed.
+    """Run foreign code with fixed random states, then restore everything; yields its printed
+    output.
 
-    Gradients are enabled, and a GPU is neither shown nor granted.
+    Gradients are enabled, and GPUs are hidden.
     """
     before, state = _settings(), torch.get_rng_state()
     with process.quarantine(seed) as printed:

@@ -1,7 +1,8 @@
-"""Lives of one torch object: the verbs of a `TorchScenarioObject`, and steps of modes and training.
+"""Scenarios on one torch object: the methods of a `TorchScenarioObject`, and steps of modes and
+training.
 
-A step that the object cannot take (no modules, no state_dict) raises `Unsupported`; anything else
-it raises goes through.
+A step that the object does not support (no modules, no state_dict) raises `Unsupported`; its other
+exceptions pass through.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from flowref.model.mode_switch import switches
 
 
 class TorchScenarioObject(lives.ScenarioObject):
-    """The object that lives, and the dtype of its inputs."""
+    """The object of a scenario, and the dtype of its inputs."""
 
     framework = "torch"
 
@@ -54,7 +55,9 @@ class TorchScenarioObject(lives.ScenarioObject):
         self.device: Any = contextlib.nullcontext
 
     def begin(self, step: steps.Step[Any], earlier: int) -> None:
-        """The random state of a step that so many of its kind come before, or that it names."""
+        """Sets the random state of a step, from the number of earlier steps of its kind or from
+        ``draws``.
+        """
         made = step.step if isinstance(step, steps.There) else step
         draws = made.draws if isinstance(made, steps.Run) else None
         if draws is None:
@@ -67,7 +70,9 @@ class TorchScenarioObject(lives.ScenarioObject):
             seed_own(self.obj, derive(self.live.seed, 59, draws))
 
     def modules(self) -> list[Any]:
-        """The object's modules; modes and state_dicts need one."""
+        """The object's modules, for modes and state_dicts; raises `Unsupported` if there
+        are none.
+        """
         owned = modules(self.obj)
         if not owned:
             raise Unsupported("it holds no modules", waits=False)
@@ -78,7 +83,9 @@ class TorchScenarioObject(lives.ScenarioObject):
         return self.live.tensor(values, self.dtype)
 
     def called(self, call: str, *inputs: Any, how: str = "plain", held: bool = False) -> Any:
-        """A call in the current mode; ``held``: with the same tensors for the same arrays."""
+        """Calls the object in the current mode; ``held``: with the same tensors for the same
+        arrays.
+        """
         if held and self.documents_cache:
             raise Unsupported("it documents that it keeps its last result for the same tensor")
 
@@ -94,7 +101,9 @@ class TorchScenarioObject(lives.ScenarioObject):
 
     @functools.cached_property
     def documents_cache(self) -> bool:
-        """Whether a transform in it has the cache of torch.distributions, which users clear."""
+        """Whether a transform in it uses the cache of torch.distributions, which users clear
+        themselves.
+        """
         return any(
             isinstance(item, torch.distributions.Transform) and item._cache_size
             for _, item in reached(self.obj)
@@ -105,7 +114,7 @@ class TorchScenarioObject(lives.ScenarioObject):
         return as_mapped(call, out)
 
     def set_mode(self, training: bool) -> steps.ModeChange:
-        """Call ``.train()`` or ``.eval()``, and see what it did."""
+        """Calls ``.train()`` or ``.eval()``, and records the effect."""
         returned, recursed, raised = True, True, ""
         for module in self.modules():
             if name := _trained(module):
@@ -117,7 +126,7 @@ class TorchScenarioObject(lives.ScenarioObject):
             except TypeError as error:
                 if all(callable(inner.train) for inner in module.modules()):
                     raise
-                # A flag hides the method. The rest is judged in the mode that was asked for.
+                # A flag hides the method. Later steps still run in the requested mode.
                 answer, raised = None, f"TypeError: {error}"
                 set_mode(module, training)
             returned &= answer is module
@@ -130,11 +139,13 @@ class TorchScenarioObject(lives.ScenarioObject):
         return functools.reduce(getattr, path, self.obj), attribute
 
     def held(self, name: str) -> Any:
-        """What stands under a dotted name."""
+        """The value of a dotted name, as an array or a number."""
         return array(getattr(*self.place(name)))
 
     def hold(self, role: str, name: str, value: Any) -> None:
-        """Set what plays a role, in place."""
+        """Sets the value of a role, in place; raises `Unsupported` if it is computed from
+        something else.
+        """
         owner, attribute = self.place(name)
         present = getattr(owner, attribute)
         if not isinstance(present, torch.Tensor):
@@ -146,7 +157,7 @@ class TorchScenarioObject(lives.ScenarioObject):
             present.copy_(torch.as_tensor(value).reshape(present.shape))
 
     def pulled(self, x: Array, cotangent: Array) -> tuple[Array, Array, dict[str, Any]]:
-        """See `lives.ScenarioObject`: of parameters those that are trained."""
+        """See `lives.ScenarioObject`: gradients of trained parameters only."""
         leaf = self.tensor(x)
         leaf.requires_grad_(True)
         value = self.live.function(self.normalizer.call)(self.obj, leaf, None)[0]
@@ -174,7 +185,9 @@ class TorchScenarioObject(lives.ScenarioObject):
         return {name: array(tensor) for name, tensor in named if isinstance(tensor, torch.Tensor)}
 
     def dtypes(self) -> dict[str, str]:
-        """See `lives.ScenarioObject`; but for what stands in modules that say themselves what is cast."""
+        """See `lives.ScenarioObject`; without the tensors of modules with their own ``_apply``,
+        which decides what is cast.
+        """
         own = {
             f"{name}.{kept}".lstrip(".")
             for whole in modules(self.obj)
@@ -193,12 +206,12 @@ class TorchScenarioObject(lives.ScenarioObject):
         return [copied(module.state_dict()) for module in self.modules()]
 
     def put(self, saved: list[Any]) -> None:
-        """State_dicts go back into the object."""
+        """Load state_dicts into the modules."""
         for module, values in zip(self.modules(), saved, strict=True):
             module.load_state_dict(copied(values), strict=True)
 
     def reload(self, number: int) -> None:
-        """The state_dict goes into a newly built object, in the mode of this one."""
+        """Load the state_dict into a newly built object, in the mode of this one."""
         saved, training = self.state(), [module.training for module in self.modules()]
         self.obj = self.live.fresh(number)
         self.put(saved)
@@ -206,7 +219,7 @@ class TorchScenarioObject(lives.ScenarioObject):
             set_mode(module, mode)
 
     def round_to(self, dtype: str) -> None:
-        """Every floating parameter and buffer is rounded to a dtype."""
+        """Round every floating parameter and buffer to a dtype."""
         with torch.no_grad():
             for module in self.modules():
                 for tensor in itertools.chain(module.parameters(), module.buffers()):
@@ -218,14 +231,16 @@ class TorchScenarioObject(lives.ScenarioObject):
         move(self.obj, scale, seed)
 
     def cast(self, dtype: str) -> None:
-        """Cast the object as its users would, and its inputs from then on."""
+        """Cast the object as its users would, and later inputs."""
         for module in self.modules():
             module_to(module, DTYPES[dtype])
         self.dtype = DTYPES[dtype]
 
 
 def copied(state: Any) -> Any:
-    """A copy of a state_dict, with the versions of its modules, which hooks ask for: a file has them."""
+    """A copy of a state_dict with the version metadata of its modules, which a saved file
+    has too.
+    """
     made = OrderedDict((name, duplicate(value)) for name, value in state.items())
     if hasattr(state, "_metadata"):
         made._metadata = state._metadata  # type: ignore[attr-defined]  # as torch does
@@ -233,7 +248,9 @@ def copied(state: Any) -> Any:
 
 
 def _trained(module: Any) -> str:
-    """The class of a part that calls a training ``train``, which nobody starts; empty where none does."""
+    """The class of a submodule whose ``train`` is a training loop, which is never called; "" if
+    there is none.
+    """
     parts = (part for part in module.modules() if callable(part.train) and not switches(part))
     return next((type(part).__name__ for part in parts), "")
 
@@ -241,9 +258,7 @@ def _trained(module: Any) -> str:
 def play(
     live: Live, actions: Mapping[type, Action], plan: Sequence[steps.Step[Any]], fresh: bool = False
 ) -> Life:
-    """Play the steps in order on one private copy (``fresh``: on the object as built, before any
-    history).
-    """
+    """Plays the steps in order on one private copy; ``fresh``: on the object as built."""
     with allotted("play"):
         stage = TorchScenarioObject(live, fresh)
     with live.calling("play"):
@@ -251,7 +266,7 @@ def play(
 
 
 def modes(stage: TorchScenarioObject, step: steps.Modes) -> dict[str, bool]:
-    """The training flag of every module."""
+    """Module name -> training flag."""
     flags: dict[str, bool] = {}
     for index, root in enumerate(stage.modules()):
         prefix = "" if root is stage.obj else f"{index}."
@@ -260,13 +275,15 @@ def modes(stage: TorchScenarioObject, step: steps.Modes) -> dict[str, bool]:
 
 
 def overwrite(stage: TorchScenarioObject, step: steps.Overwrite) -> None:
-    """Other values in a tensor that runs have been given."""
+    """Overwrite a tensor that earlier calls were given."""
     with torch.no_grad():
         stage.inputs_held[id(step.array)].copy_(stage.tensor(step.values))
 
 
 def learn(stage: TorchScenarioObject, step: steps.Learn) -> steps.Trained:
-    """One step of stochastic gradient descent."""
+    """One step of stochastic gradient descent; raises `Unsupported` without trainable
+    parameters.
+    """
     named = trainable(stage.obj)
     if not named:
         raise Unsupported("it has no trainable parameters", waits=False)
@@ -289,7 +306,7 @@ def learn(stage: TorchScenarioObject, step: steps.Learn) -> steps.Trained:
 
 
 def train_stage_object(stage: TorchScenarioObject, step: steps.Fit) -> steps.Fitted:
-    """The trained object takes its place."""
+    """Continue with the trained object."""
     if stage.live.training is None:
         raise Unsupported("it cannot be trained here")
     training = stage.live.training()

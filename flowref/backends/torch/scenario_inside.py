@@ -1,4 +1,4 @@
-"""Steps of a life that look into a map: the conditioner of a coupling, the layers that run, and samples
+"""Scenario steps inside a map: the conditioner of a coupling, the layers that run, and samples
 with their graph.
 """
 
@@ -24,14 +24,14 @@ from flowref.model.cost import BACKWARD
 
 
 def conditioner_output(stage: TorchScenarioObject, step: steps.Parameters) -> Array:
-    """What the conditioner gives."""
+    """The outputs ``(n, numbers)`` of the conditioner."""
     module = conditioner(stage.obj, stage.live.facts.coupling)
     rows: Array = outputs(module, lambda: stage.run(step.call, step.x, step.context))
     return rows
 
 
 def bend_conditioner(stage: TorchScenarioObject, step: steps.Bend) -> None:
-    """Change what the conditioner gives."""
+    """Alter the outputs of the conditioner."""
     coupling = stage.live.facts.coupling
     if coupling is None:
         raise Unsupported("it is no coupling")
@@ -39,20 +39,20 @@ def bend_conditioner(stage: TorchScenarioObject, step: steps.Bend) -> None:
 
 
 def layers(stage: TorchScenarioObject, step: steps.Layers) -> dict[str, int]:
-    """How often each layer runs."""
+    """Layer name -> number of runs in a call."""
     if not isinstance(stage.obj, torch.nn.Module):
         raise Unsupported("it is no module")
     return layer_run_counts(stage.obj, lambda: stage.run(step.call, step.x, step.context))
 
 
 def trace(stage: TorchScenarioObject, step: steps.Trace) -> list[steps.Passed]:
-    """What the named modules are given and return."""
+    """Inputs and outputs of the named modules in a call."""
     runs = traced(stage.obj, step.names, lambda: stage.run(step.call, step.x, step.context))
     return [steps.Passed(*run) for run in runs]
 
 
 def cut_gradients(stage: TorchScenarioObject, step: steps.Cut) -> list[Array]:
-    """Gradients of a call's value with respect to what a named module gives in it."""
+    """Gradients of a call's value by the output of a named module, one array for each cotangent."""
     points, context = stage.tensor(step.x), stage.tensor(step.context)
     function = stage.live.function(step.call)
     leaf, value = cut_after(stage.obj, step.name, lambda: function(stage.obj, points, context)[0])
@@ -69,12 +69,12 @@ def cut_gradients(stage: TorchScenarioObject, step: steps.Cut) -> list[Array]:
 
 
 def sample_with_gradients(stage: TorchScenarioObject, step: steps.Draw) -> steps.Drawn:
-    """Samples, with gradients recorded."""
+    """Samples, and whether they have a graph."""
     value = stage.live.function("sample")(stage.obj, step.n, None)
     return steps.Drawn(array(value), bool(value.requires_grad))
 
 
-# Entries of parameters that are small: a way back to those alone makes no large gradient.
+# The largest parameter whose gradient alone is computed: the backward pass stays cheap.
 SMALL = 4096
 
 
@@ -89,7 +89,7 @@ def pathwise(stage: TorchScenarioObject, step: steps.Pathwise) -> steps.Drawn:
     cost = live.facts.cost.of("rsample")
     if step.alone and cost.heavy:
         value = sparingly(live, "rsample", stage.obj, run)
-    else:  # a graph of what is computed once holds it once
+    else:  # a graph of cached results holds them once
         value = run_with_folding(stage.obj, run) if cost.repeats else run()
     if value.requires_grad and not step.alone:
         weights = torch.from_numpy(np.array(step.weights)).to(value.dtype).reshape(value.shape)
@@ -100,12 +100,14 @@ def pathwise(stage: TorchScenarioObject, step: steps.Pathwise) -> steps.Drawn:
     return steps.Drawn(array(value), bool(value.requires_grad), slope)
 
 
-# So many tensors of an object are moved one by one.
+# The number of tensors that are moved one by one.
 MOVED = 8
 
 
 def carry(stage: TorchScenarioObject, step: steps.Carry) -> steps.Carried:
-    """Reparameterized samples of an object whose tensors require gradients, and with each moved."""
+    """Whether reparameterized samples have gradients in the object's tensors, and the effect of
+    moving each.
+    """
     entries = [one for one in tensor_entries(stage.obj) if one[2].is_floating_point()][:MOVED]
     leaves = [tensor.detach().clone().requires_grad_(True) for _, _, tensor in entries]
     value = _redrawn(stage, step.n, entries, leaves)
@@ -127,7 +129,7 @@ def carry(stage: TorchScenarioObject, step: steps.Carry) -> steps.Carried:
 def _redrawn(
     stage: TorchScenarioObject, count: int, entries: list[Any], values: list[torch.Tensor]
 ) -> Any:
-    """Reparameterized samples from the same noise, with other tensors in the places of those held."""
+    """Reparameterized samples from the same noise, with tensors of the object replaced."""
     for (container, key, _), value in zip(entries, values, strict=True):
         if isinstance(container, dict | list):
             container[key] = value

@@ -1,4 +1,4 @@
-"""Steps of a life that look at the state of a torch object, and copy and save it in the ways of torch."""
+"""Scenario steps on the state of a torch object: reading, copying and saving it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.backends.torch.scenario import TorchScenarioObject
 from flowref.backends.torch.state import modules, move, tensor_entries, trainable
 from flowref.model import Array, Unsupported, steps
 
-# Methods that fold layers into one another, as they are called.
+# Names of methods that fold layers.
 FOLDING = (
     "fuse", "fold", "merge", "deploy", "fuse_model", "switch_to_deploy", "convert_to_deploy", "fold_bn", "fuse_bn",
     "merge_bn", "fold_batch_norm", "fuse_batch_norm", "remove_weight_norm", "remove_weightnorm",
@@ -24,17 +24,17 @@ FOLDING = (
 
 
 def weights(stage: TorchScenarioObject, step: steps.Weights) -> dict[str, Array]:
-    """The parameters that are trained, by name."""
+    """The trained parameters by name."""
     return {name: array(parameter) for name, parameter in trainable(stage.obj)}
 
 
 def branch(stage: TorchScenarioObject, step: steps.Branch) -> None:
-    """A deep copy is moved."""
+    """Move the parameters of a deep copy."""
     move(copy.deepcopy(stage.obj), step.scale, step.seed)
 
 
 def fold(stage: TorchScenarioObject, step: steps.Fold) -> None:
-    """Its layers are folded."""
+    """Fold the layers; raises `Unsupported` without such a method."""
     run = next(
         (found for name in FOLDING if callable(found := getattr(stage.obj, name, None))), None
     )
@@ -46,19 +46,19 @@ def fold(stage: TorchScenarioObject, step: steps.Fold) -> None:
 
 
 def through_file(stage: TorchScenarioObject, step: steps.TorchSave) -> None:
-    """What comes back from torch's file format lives on."""
+    """Save the object with torch.save, and continue with the loaded one."""
     buffer = io.BytesIO()
     try:
         torch.save(stage.obj, buffer)
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         raise Unsupported(f"it cannot be saved whole: {error}") from error
     buffer.seek(0)
-    # It was saved a line above, by this process.
+    # This process saved it a line above.
     stage.obj = torch.load(buffer, weights_only=False)
 
 
 def graphs(stage: TorchScenarioObject, step: steps.Graphs) -> dict[str, bool]:
-    """Names of what holds an autograd graph."""
+    """Names of buffers and attributes that hold an autograd graph."""
     names = {}
     for module in modules(stage.obj):
         for name, buffer in module.named_buffers():
@@ -71,7 +71,7 @@ def graphs(stage: TorchScenarioObject, step: steps.Graphs) -> dict[str, bool]:
 
 
 def compare_to_strangers(stage: TorchScenarioObject, step: steps.Compare) -> steps.Likeness:
-    """Which strangers the object is equal to."""
+    """Which unrelated objects the object is equal to."""
     kind: Any = type(stage.obj)
     if kind.__eq__ is object.__eq__:
         return steps.Likeness(False, ())
@@ -85,7 +85,7 @@ def compare_to_strangers(stage: TorchScenarioObject, step: steps.Compare) -> ste
 
 
 def _says_equal(obj: object, other: object) -> bool:
-    """Whether an object says that it is equal to another; one that raises says nothing."""
+    """Whether ``obj == other`` is True; False if it raises."""
     try:
         return (obj == other) is True
     except Exception:
@@ -93,7 +93,7 @@ def _says_equal(obj: object, other: object) -> bool:
 
 
 def count_tensors(stage: TorchScenarioObject, step: steps.CountTensors) -> int:
-    """How many tensors are alive in the process."""
+    """The number of tensors alive in the process."""
     gc.collect()
     return sum(1 for item in gc.get_objects() if isinstance(item, torch.Tensor))
 

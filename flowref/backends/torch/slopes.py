@@ -1,4 +1,6 @@
-"""What autograd has for the slope of a call along directions of its points and parameters, as part of a call that is traced."""
+"""Autograd's derivative of a call along directions of its points and parameters, as part of a
+traced call.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def slope(
                 found = torch.autograd.grad(total, list(moved.values()), allow_unused=True)
         along = total.new_zeros(())
         for (name, one), gradient in zip(moved.items(), found, strict=True):
-            # Where none comes back it is none, and the statement is about that direction, too.
+            # A missing gradient is zero, which the statement covers as well.
             if shape is None:
                 direction = drawn(f"along {name}", tuple(one.shape))
             else:
@@ -57,5 +59,5 @@ def slope(
                 along = along + (gradient * direction).sum()
         return total, along
 
-    run.differentiates = True  # type: ignore[attr-defined]  # which a trace is told
+    run.differentiates = True  # type: ignore[attr-defined]  # read by a trace
     return run

@@ -1,5 +1,5 @@
-"""Spectral norms of torch.nn.utils, which keep the singular vectors of a weight from one training step to
-the next: a weight that is moved at once has others.
+"""Spectral norms of torch.nn.utils, which keep singular vectors of a weight from one training step
+to the next: after a weight is moved they have to be updated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ITERATIONS = 50
 
 
 def follow(obj: Any) -> None:
-    """Let the singular vectors that are kept of weights be those of the weights as they are."""
+    """Update the stored singular vectors to those of the current weights."""
     for module in modules(obj):
         for part in module.modules():
             _follow(part)

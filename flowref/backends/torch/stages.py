@@ -1,4 +1,6 @@
-"""A map at points as a visitor sees it: what it gives there, and what cotangents of that pull back."""
+"""A map at given points, for Jacobian visitors: its value there, and its vector-Jacobian
+product.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from flowref.backends.torch.call_cost import Measuring
 from flowref.model import Array, Stage
 from flowref.model.cost import BACKWARD
 
-# Rows of one backward pass, at most; more are pulled back in chunks.
+# The maximal number of rows of one backward pass; more are split.
 PULLED = 256
 # Up to so many cotangents are pulled back one after the other.
 FEW = 66
-# So many times a batch is measured as well, to tell what rows take from what parameters take.
+# The factor of a second, larger batch, which separates the cost per row from that of parameters.
 MORE = 3
 
 
@@ -28,8 +30,8 @@ class MapCall(NamedTuple):
     context: torch.Tensor | None = None
 
     def at(self, x: torch.Tensor, times: int = 1) -> torch.Tensor:
-        """The value at the first points, or at others, of which each row stands for ``times`` that follow
-        each other.
+        """The value at ``x`` ``(n * times, *event)``, whose consecutive groups of ``times`` rows
+        share a context.
         """
         context = self.context
         if context is not None:
@@ -39,7 +41,7 @@ class MapCall(NamedTuple):
 
 
 def stage_of(asked: MapCall, x: torch.Tensor, most: int) -> Stage:
-    """A map at points; a graph has ``most`` rows."""
+    """A map at points ``(n, *event)`` as a `Stage`; its graphs have at most ``most`` rows."""
     with torch.no_grad():
         y = asked.at(x)
     batch, event = len(x), tuple(x.shape[1:])
@@ -47,7 +49,7 @@ def stage_of(asked: MapCall, x: torch.Tensor, most: int) -> Stage:
     once: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def pull(cotangents: Array) -> Array:
-        # A few are pulled back from one and the same call, however noise has rounded it.
+        # A few cotangents use one call, so that noise rounds it once.
         few = cotangents.shape[1] <= FEW or together == 1
         if few and not once:
             once.append(graph(1))
@@ -81,8 +83,8 @@ def stage_of(asked: MapCall, x: torch.Tensor, most: int) -> Stage:
 
 
 def leaf_gradients(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -> Array:
-    """What cotangents of a value ``(batch, probes, outputs)`` give for the leaf that it hangs on,
-    whose rows stand as many times over.
+    """Gradients ``(batch, probes, inputs)`` of the leaf for cotangents ``(batch, probes,
+    outputs)`` of a value; the leaf has one row per probe.
     """
     gradient = None
     if value.requires_grad:
@@ -94,5 +96,5 @@ def leaf_gradients(value: torch.Tensor, leaf: torch.Tensor, cotangents: Array) -
 
 
 def tensor_like(values: Array, like: torch.Tensor) -> torch.Tensor:
-    """Numbers in the shape and the dtype of a tensor."""
+    """Numbers in the shape and dtype of a tensor."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.dtype).reshape(like.shape)

@@ -1,10 +1,10 @@
-"""A device that is not there: tensors that say that they lie on another device, compute on the processor
-and refuse what a GPU refuses.
+"""A simulated device: tensors that claim to be on another device, compute on the CPU and reject
+what a GPU rejects.
 
-A tensor on it is a wrapper around a tensor on the processor. torch takes it for one of its lazy devices, of
-which it has no kernels and whose backward passes run in the thread that asks for them: so all that
-is written for a device by its name, ``x.new_zeros``, ``torch.arange(n, device=x.device)`` or a formula of
-autograd, comes to `StandIn`. What is asked for on a GPU by name is made here, too.
+A tensor on it is a wrapper around a tensor on the CPU. torch treats it as one of its lazy devices,
+which have no kernels and whose backward passes run in the calling thread: so all code for a device,
+``x.new_zeros``, ``torch.arange(n, device=x.device)`` or a formula of autograd, reaches `StandIn`.
+What is requested on a GPU by name is made here, too.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ GENERATED = "Expected a 'cuda' device type for generator but found 'cpu'"
 aten = torch.ops.aten
 # Operators that copy from one device to another.
 COPYING = {aten.copy_, aten._foreach_copy_, aten._to_copy, aten._copy_from}
-# Operators of indices, which may lie on the processor.
+# Operators of indices, which may be on the CPU.
 INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index,
             aten._unsafe_index_put}  # fmt: skip
-# Operators of which some tensors have to lie on the processor: lengths and numbers of pieces.
+# Operators with tensors that must be on the CPU: lengths and numbers of pieces.
 SPLIT = {aten._pack_padded_sequence, aten._pad_packed_sequence, aten.tensor_split}
-# Operators in which a number on the processor is no scalar. Elementwise ones take it for one, and so may
-# others: torch's own stand-in, `torch._subclasses.fake_tensor`, lets all do so.
+# Operators that reject a CPU scalar. Elementwise ones accept it, and so may others: torch's own
+# `torch._subclasses.fake_tensor` lets all do so.
 NO_SCALARS = {aten.stack, aten.cat, aten.equal, aten.index_select, aten.gather, aten.scatter, aten.scatter_,
               aten.scatter_add, aten.scatter_add_, aten.embedding}  # fmt: skip
-# What makes a tensor of a list.
+# Functions that make a tensor from a list.
 FROM_LISTS = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor}
 
 
 class Misplaced(RuntimeError):
-    """What a GPU refuses for the device of a tensor."""
+    """A GPU's error about the device of a tensor."""
 
 
 class NotHost(Misplaced, TypeError):
@@ -54,14 +54,14 @@ class NotHost(Misplaced, TypeError):
 
 
 class Distant(torch.Tensor):
-    """A tensor on the device. ``near``: the one on the processor that it stands for."""
+    """A tensor on the device. ``near``: the CPU tensor that it wraps."""
 
     near: torch.Tensor
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch's own
 
     @staticmethod
     def __new__(cls, near: torch.Tensor) -> Distant:
-        """Of the shape, strides and dtype of the one that it stands for."""
+        """A wrapper with the shape, strides and dtype of ``near``."""
         self: Distant = torch.Tensor._make_wrapper_subclass(
             cls,
             near.shape,
@@ -75,7 +75,7 @@ class Distant(torch.Tensor):
 
     @property
     def is_cuda(self) -> bool:  # type: ignore[override]  # a property there, too
-        """As code asks whether it is on a GPU."""
+        """Whether it is on a GPU, as code asks."""
         return True
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
@@ -93,7 +93,7 @@ class Distant(torch.Tensor):
 
 
 class StandIn(Dispatch):
-    """The device is there: what is made on it is made as tensors that stand for others."""
+    """Makes the device available: tensors on it are wrappers."""
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """See `operation`."""
@@ -101,8 +101,8 @@ class StandIn(Dispatch):
 
 
 def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """What an operator gives, on the device of what it is given, or on that which it is asked for.
-    Raises `Misplaced` where a GPU refuses what lies on two devices.
+    """Runs an operator, on the device of its inputs, or on the requested one. Raises `Misplaced`
+    where a GPU rejects inputs on two devices.
     """
     given = [one for one in tree_iter((args, named)) if isinstance(one, torch.Tensor)]
     far = [one for one in given if isinstance(one, Distant)]
@@ -112,19 +112,19 @@ def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         there = device.type == DEVICE.type
         named["device"] = torch.device("cpu") if there else device
     packet = func.overloadpacket
-    if packet is aten._efficientzerotensor and there:  # has no memory, which other operators read
+    if packet is aten._efficientzerotensor and there:  # has no memory for other operators to read
         func = aten.zeros.default
     if packet in COPYING:
         there = isinstance(args[0], Distant) if device is None else there
     elif far and len(far) < len(given):
-        _meet(packet, args, given)
+        _check_devices(packet, args, given)
     generator = named.get("generator")
     if there and generator is not None and generator.device.type == "cpu":
         raise Misplaced(GENERATED)
     if not (there or far):
         return func(*args, **named)
     own = {id(one.near): one for one in far}
-    out = func(*tree_map(_near, args), **tree_map(_near, named))
+    out = func(*tree_map(_unwrapped, args), **tree_map(_unwrapped, named))
 
     def placed(one: Any) -> Any:
         if not isinstance(one, torch.Tensor):
@@ -136,12 +136,14 @@ def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
     return tree_map(placed, out)
 
 
-def _near(one: Any) -> Any:
+def _unwrapped(one: Any) -> Any:
     return one.near if isinstance(one, Distant) else one
 
 
 def _same_shape(one: Distant) -> Distant:
-    """What was written in place, unless it has another shape now, which a wrapper cannot follow."""
+    """Returns a tensor written in place; raises if its shape changed, which a wrapper cannot
+    represent.
+    """
     if one.shape != one.near.shape or one.stride() != one.near.stride():
         raise NotImplementedError(
             "a tensor on the stand-in device does not change its shape in place"
@@ -149,8 +151,10 @@ def _same_shape(one: Distant) -> Distant:
     return one
 
 
-def _meet(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None:
-    """Tensors of two devices meet in an operator: torch/_subclasses/fake_tensor.py says when they may."""
+def _check_devices(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None:
+    """Checks an operator on tensors of two devices, by the rules of
+    torch/_subclasses/fake_tensor.py.
+    """
     if packet in SPLIT:
         return
     if packet in INDEXING:
@@ -163,7 +167,7 @@ def _meet(packet: Any, args: tuple[Any, ...], given: list[torch.Tensor]) -> None
 
 
 class ByName(TorchFunctionMode):
-    """What is asked for on a GPU by name is asked for on the stand-in device."""
+    """Requests for a GPU by name go to the stand-in device."""
 
     def __torch_function__(
         self,
@@ -182,29 +186,27 @@ class ByName(TorchFunctionMode):
         if func is torch.Tensor.data.__set__ and Distant in map(type, args):  # type: ignore[attr-defined]  # a slot
             return _set_data(*args)
         if func is torch.Tensor.to:
-            args = (args[0], *map(_there, args[1:]))
-        if func in FROM_LISTS and not isinstance(
-            args[-1], torch.Tensor
-        ):  # numbers, read where they are
+            args = (args[0], *map(_on_stand_in, args[1:]))
+        if func in FROM_LISTS and not isinstance(args[-1], torch.Tensor):  # read on the CPU
             args = (
-                tree_map(_near, args[-1:])
+                tree_map(_unwrapped, args[-1:])
                 if len(args) == 1
-                else (args[0], *tree_map(_near, args[1:]))
+                else (args[0], *tree_map(_unwrapped, args[1:]))
             )
         if named.get("device") is not None:
-            named["device"] = _there(named["device"])
+            named["device"] = _on_stand_in(named["device"])
         return func(*args, **named)
 
 
-def _there(value: Any) -> Any:
-    """The stand-in device for another by name or as such; other values as they are."""
+def _on_stand_in(value: Any) -> Any:
+    """Replaces other devices, as name or object, by the stand-in; other values are unchanged."""
     kind = value.type if isinstance(value, torch.device) else value
     elsewhere = isinstance(kind, str) and kind.partition(":")[0] in ELSEWHERE
     return DEVICE if elsewhere else value
 
 
 def _set_data(owner: torch.Tensor, value: torch.Tensor) -> None:
-    """``owner.data = value``: the very same tensor, elsewhere."""
+    """``owner.data = value``: the same tensor on another device."""
     if isinstance(owner, Distant) and isinstance(value, Distant):
         torch.Tensor.data.__set__(owner, value)  # type: ignore[attr-defined]  # a slot
         owner.near = value.near
@@ -216,8 +218,8 @@ def _set_data(owner: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def _swap(one: Any, other: Any) -> None:
-    """`torch.utils.swap_tensors`, also where a graph of before holds on to one: it is a module's that makes
-    another with its next call.
+    """`torch.utils.swap_tensors` for tensors in use by an earlier graph too: that of a module
+    which makes a new one with its next call.
     """
     one.__class__, other.__class__ = other.__class__, one.__class__
     one.__dict__, other.__dict__ = {**one.__dict__, **other.__dict__}, one.__dict__
@@ -226,8 +228,8 @@ def _swap(one: Any, other: Any) -> None:
 
 @contextlib.contextmanager
 def stand_in() -> Iterator[None]:
-    """The device is there meanwhile, and modules that are moved to it keep their parameters, as they do
-    where ``p.data`` is set.
+    """Inside, the device exists, and modules that are moved to it keep their parameter objects, as
+    with ``p.data = ...``.
     """
     future: Any = torch.__future__
     swapping = future.get_swap_module_params_on_conversion()

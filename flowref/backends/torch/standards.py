@@ -1,4 +1,4 @@
-"""Buffers that hold nothing yet: what data are standardized by, before a method of an object has set it."""
+"""Buffers for the standardization of data that are unset until a method of the object sets them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-# What is zero, and what is one, as long as nothing was standardized.
+# Names of buffers that start at zero, and of those that start at one.
 CENTER = re.compile(r"(^|_)(mean|mu|loc|shift|offset|center|min(imum)?)$")
 SPREAD = re.compile(r"(^|_)(std|stds|stdev|sd|sigma|scale|std_dev)$")
-# How far they are set at most: data are centered and spread by numbers of their size.
+# The largest move: data have centers and spreads of this size.
 FAR = 0.3
 
 
 def set_standards(obj: Any, scale: float, seed: int) -> None:
-    """Other numbers, in place, for the buffers that a method of a module sets and that are zero or one as built."""
+    """Sets standardization buffers that are zero or one as built to other numbers, in place."""
     generator = torch.Generator().manual_seed(seed)
     far = min(scale, FAR)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def _unset(obj: Any) -> Iterator[tuple[torch.Tensor, bool]]:
 
 @functools.cache
 def _set_by_methods(kind: Any) -> frozenset[str]:
-    """The centers and spreads that a method of a class assigns, or writes to, which is called for that alone."""
+    """The centers and spreads that a public method of a class assigns or writes to."""
     found: set[str] = set()
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         foreign = method.__module__.partition(".")[0] == "torch"
@@ -63,7 +63,7 @@ def _set_by_methods(kind: Any) -> frozenset[str]:
 def _assigned(method: Any) -> Iterator[str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(method)))
-    except (OSError, TypeError, SyntaxError):  # it has no text
+    except (OSError, TypeError, SyntaxError):  # no source
         return
     for node in ast.walk(tree):
         places: list[ast.expr] = []

@@ -1,6 +1,4 @@
-"""Life and state of live torch objects: copying, casting, moving parameters, and the tensors they
-hold.
-"""
+"""State of live torch objects: copying, casting, moving parameters, and the tensors they hold."""
 
 from __future__ import annotations
 
@@ -26,28 +24,28 @@ from flowref.backends.torch.plain_tensors import loose
 from flowref.backends.torch.reach import OPAQUE
 from flowref.model.mode_switch import switches
 
-# The class of what `.inv` of a transform gives, which torch does not export.
+# The class of a transform's `.inv`, which torch does not export.
 INVERSE: Any = type(ExpTransform().inv)
-# What a copy shares with the original.
+# Types that copies share with the original.
 ATOMS = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type, torch.dtype, torch.device, torch.Size)
 )
 CONTAINERS = frozenset((dict, OrderedDict, list, set))
-# The flag of classes that are written in Python.
+# The flag of classes written in Python.
 WRITTEN = 1 << 9
-# A longer parameter moves along a block of so many numbers over and over, since drawing them all takes
-# longer than a step of a large model; a prime, with which no row or channel lines up.
+# Longer parameters move along a repeated block of so many numbers, since drawing them all takes
+# longer than a step of a large model; a prime, so that blocks do not align with rows or channels.
 BLOCK = 8_191
-# How a class says that its copies are made in another way than field by field.
+# Methods with which a class overrides copying field by field.
 COPIED_BY = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__")
 
 
 def duplicate(obj: Any) -> Any:
-    """An independent copy of a live object.
+    """Returns an independent copy of a live object.
 
-    Tensors that an object caches from an earlier call are no leaves and refuse ``deepcopy``: they
-    are detached in the copy. Inverses of transforms, which lose what they invert when torch copies
-    them, keep it. Generators of the whole process stay what they are.
+    Tensors cached from an earlier call are not leaves and reject ``deepcopy``: they are detached in
+    the copy. Inverses of transforms, which lose their transform when torch copies them, keep it.
+    Global generators are shared.
     """
     with _inverses_whole():
         try:
@@ -64,8 +62,8 @@ def duplicate(obj: Any) -> Any:
 
 @contextlib.contextmanager
 def _inverses_whole() -> Iterator[None]:
-    """Inverses of transforms are copied with what they invert. `Transform.__getstate__` drops it, as
-    it must drop the weak reference that other transforms hold under the same name.
+    """Inverses of transforms are copied with their transform. `Transform.__getstate__` drops it,
+    as it must drop the weak reference that other transforms hold under the same name.
     """
     before = copyreg.dispatch_table.get(INVERSE)
     copyreg.dispatch_table[INVERSE] = _whole_inverse
@@ -79,15 +77,15 @@ def _inverses_whole() -> Iterator[None]:
 
 
 def _whole_inverse(inverse: Any) -> tuple[Any, ...]:
-    """Made empty and filled afterwards: where pyro is imported a transform keeps its inverse in
-    copies, so that each is copied while the other is.
+    """Made empty and filled later: with pyro imported a transform keeps its inverse in copies, so
+    that each is copied while the other is.
     """
     return object.__new__, (INVERSE,), dict(vars(inverse))
 
 
 def _deepcopy_value(value: Any, memo: dict[int, Any]) -> Any:
-    """`copy.deepcopy`, with a short way through modules and dictionaries: every call of a subject
-    makes a copy.
+    """`copy.deepcopy`, faster for modules and dictionaries, since every call of a subject makes a
+    copy.
     """
     kind: Any = type(value)
     if kind in ATOMS:
@@ -115,7 +113,7 @@ def _deepcopy_value(value: Any, memo: dict[int, Any]) -> Any:
     if kind is tuple and all(type(entry) in ATOMS for entry in value):
         return value
     if kind is nn.Parameter and not vars(value):
-        # As its own __deepcopy__ does.
+        # As in its own __deepcopy__.
         parameter = nn.Parameter(value.data.clone(), value.requires_grad)
         memo[id(value)] = parameter
         return parameter
@@ -128,13 +126,13 @@ def _deepcopy_value(value: Any, memo: dict[int, Any]) -> Any:
         vars(module).update(_deepcopy_value(vars(value), memo))
         return module
     if _reduced(kind):
-        # What `copy.deepcopy` does with an instance, with the short way through what it holds.
+        # As `copy.deepcopy` treats an instance, with the faster copy of its contents.
         make, arguments, *more = value.__reduce_ex__(4)
         if make is copyreg.__newobj__ and len(arguments) == 1 and not any(more[1:]):  # type: ignore[attr-defined]  # typeshed leaves it out
             return _instance(value, kind, more[0] if more else None, memo)
     made = copy.deepcopy(value, memo)
     if isinstance(value, nn.Module) and share_parameters(made, value):
-        # Its own way of copying hands on the parameters: then field by field, as torch would.
+        # Its own copying shares parameters, so it is copied field by field, as torch would.
         made = kind.__new__(kind)
         memo[id(value)] = made
         vars(made).update(_deepcopy_value(vars(value), {id(value): made}))
@@ -142,8 +140,9 @@ def _deepcopy_value(value: Any, memo: dict[int, Any]) -> Any:
 
 
 def _copied_constant(value: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor | None:
-    """A copy of a constant that is alone in its memory, noted as its own `__deepcopy__` does, so that what
-    shares this memory shares that of the copy; None of any other tensor.
+    """A copy of a constant tensor that is alone in its memory, recorded like one of its own
+    `__deepcopy__`, so that views of the memory become views of the copy; None for other
+    tensors.
     """
     if value.requires_grad or vars(value) or value.grad is not None or not value.is_cpu:
         return None
@@ -168,10 +167,10 @@ def share_parameters(first: nn.Module, second: nn.Module) -> bool:
 
 
 def _instance(value: Any, kind: Any, state: Any, memo: dict[int, Any]) -> Any:
-    """An instance made without arguments, and given a copy of the state that it told."""
+    """An instance made without arguments, with a copy of the state."""
     made = kind.__new__(kind)
     memo[id(value)] = made
-    # The state may be made for the occasion, and its place in memory must not be taken meanwhile.
+    # The state may be temporary, and its id must not be reused meanwhile.
     memo.setdefault(id(memo), []).append(state)
     if state is None:
         return made
@@ -189,8 +188,8 @@ def _instance(value: Any, kind: Any, state: Any, memo: dict[int, Any]) -> Any:
 
 @functools.cache
 def _reduced(kind: Any) -> bool:
-    """Whether instances are copied by what they tell of their state: those of a class written in
-    Python that says nothing else.
+    """Whether instances are copied by ``__reduce_ex__``: classes written in Python without their
+    own copying.
     """
     usual = all(
         getattr(kind, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__")
@@ -201,8 +200,8 @@ def _reduced(kind: Any) -> bool:
 
 @functools.cache
 def _copyable_by_dict(kind: type) -> bool:
-    """Whether all that an instance of a module class holds is in its ``__dict__``, and copied as
-    such.
+    """Whether ``__dict__`` holds everything of a module class's instances, and is copied
+    as such.
     """
     ours = all(
         getattr(kind, name, None) is getattr(nn.Module, name, None)
@@ -212,8 +211,8 @@ def _copyable_by_dict(kind: type) -> bool:
 
 
 def tensor_entries(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Every (container, key, tensor) reachable from an object through attributes, lists, tuples and
-    dicts.
+    """Yields (container, key, tensor) for all tensors reachable through attributes, lists, tuples
+    and dicts.
     """
     seen: set[int] = set()
     stack: list[Any] = [obj]
@@ -235,7 +234,7 @@ def tensor_entries(obj: Any) -> Iterator[tuple[Any, Any, Any]]:
         for key, value in entries:
             kind: Any = type(value)
             if kind in ATOMS or (kind in CONTAINERS and not value):
-                continue  # most of what a module holds
+                continue  # most values of a module
             if isinstance(value, torch.Tensor):
                 yield item, key, value
             else:
@@ -250,9 +249,9 @@ def tensors(obj: Any) -> list[torch.Tensor]:
 
 
 def cast(obj: Any, dtype: torch.dtype) -> Any:
-    """Cast an object in place to a floating dtype, plain tensor attributes included, and bring it to the
-    processor from where a session had it; returns the object. What it keeps in half precision stays so beside single
-    precision: its calls were seen to need that.
+    """Casts an object in place to a floating dtype, plain tensor attributes included, and moves it
+    to the CPU from a session's device; returns it. Half-precision tensors stay so next to
+    float32: its calls need them.
     """
     kept = halves(obj) if dtype == torch.float32 else []
     for module in modules(obj):
@@ -269,10 +268,10 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
         if moved is None:
             moved = tensor.detach().cpu() if away else tensor.detach()
             moved = moved.to(dtype) if tensor.is_floating_point() else moved
-        if isinstance(tensor, nn.Parameter):  # of no module, or it were cast
+        if isinstance(tensor, nn.Parameter):  # outside of modules, or it would be cast
             tensor.data = moved
             continue
-        # What is computed of parameters learns by them, and is none itself.
+        # Values computed from parameters have gradients, but are not leaves.
         made[id(tensor)] = moved.requires_grad_(tensor.requires_grad and tensor.is_leaf)
         if isinstance(container, (dict, list)):
             container[key] = moved
@@ -285,7 +284,7 @@ def cast(obj: Any, dtype: torch.dtype) -> Any:
 
 
 def halves(obj: Any) -> list[tuple[nn.Module, str, torch.dtype]]:
-    """The parameters and buffers in half precision: module, name, and which."""
+    """(module, name, dtype) of parameters and buffers in half precision."""
     owned = (module for root in modules(obj) for module in root.modules())
     return [
         (module, name, tensor.dtype)
@@ -296,8 +295,8 @@ def halves(obj: Any) -> list[tuple[nn.Module, str, torch.dtype]]:
 
 
 def module_to(module: nn.Module, dtype: torch.dtype) -> None:
-    """Cast a module as its users would; one whose own ``to(device)`` takes devices alone, and may keep
-    what it is given for one, as torch would.
+    """Casts a module as its users would; a module whose own ``to`` takes only devices, and might
+    store the dtype as one, as torch would.
     """
     own = type(module).to
     if own is not nn.Module.to:
@@ -332,10 +331,10 @@ def modules(obj: Any) -> list[nn.Module]:
 
 
 def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
-    """Named parameters that require a gradient, in a stable order; of what is no module the leaves that
-    do so beside its modules.
+    """(name, tensor) of parameters that require a gradient, in a stable order; for an object that
+    is no module, leaves outside of its modules too.
 
-    Frozen parameters stay out: some libraries keep permutations and wavelets in them.
+    Frozen parameters are excluded: some libraries keep permutations and wavelets in them.
     """
     named: list[tuple[str, torch.Tensor]] = []
     for index, module in enumerate(modules(obj)):
@@ -346,13 +345,13 @@ def trainable(obj: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
-    """Add scale times a seeded standard normal direction to every trainable parameter, in place; or
-    to one of them.
+    """Adds ``scale`` times a seeded standard normal direction to every trainable parameter, in
+    place, or to ``only`` one.
     """
     with torch.no_grad():
         for parameter, step in _random_directions(obj, seed, only):
             scaled, count = (scale * step).to(parameter.dtype), parameter.numel()
-            if count > BLOCK and parameter.is_contiguous():  # what repeats need not be written out
+            if count > BLOCK and parameter.is_contiguous():  # a repeating direction is not expanded
                 flat, whole = parameter.view(-1), count // BLOCK * BLOCK
                 flat[:whole].view(-1, BLOCK).add_(scaled)
                 flat[whole:].add_(scaled[: count - whole])
@@ -363,8 +362,8 @@ def move(obj: Any, scale: float, seed: int, only: str = "") -> None:
 def parameter_directions(
     obj: Any, seed: int, only: str = ""
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Every trainable parameter with its part of a seeded standard normal direction, in float64; or
-    one of them.
+    """Yields every trainable parameter with its part of a seeded standard normal direction, in
+    float64; or ``only`` one.
     """
     for parameter, step in _random_directions(obj, seed, only):
         yield parameter, _repeated(step, parameter)
@@ -373,8 +372,8 @@ def parameter_directions(
 def _random_directions(
     obj: Any, seed: int, only: str
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Every trainable parameter, or one of them, with what is drawn of its direction: of large ones a
-    block, which repeats.
+    """Yields every trainable parameter, or one, with its drawn direction: for large ones a block,
+    which repeats.
     """
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in trainable(obj):
@@ -385,18 +384,17 @@ def _random_directions(
 
 
 def _repeated(step: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """What was drawn in the shape of a parameter."""
+    """The repeated block in the shape of a parameter."""
     count = parameter.numel()
     whole = step.repeat(-(-count // BLOCK))[:count] if count > BLOCK else step
     return whole.view(parameter.shape)
 
 
 def set_mode(obj: Any, training: bool) -> None:
-    """Put every module of an object into train or eval mode.
+    """Puts every module of an object into train or eval mode.
 
-    A flag stored under the name of the method hides it; it is then set as its author would, so that
-    all but the protocol of modes can still be judged. So does a training of that name, which is never
-    started.
+    A flag with the name of the method hides it; it is then set directly, so that everything but the
+    protocol of modes can still be judged. A training loop of that name is never called.
     """
     for module in modules(obj):
         inner = list(module.modules())
@@ -412,7 +410,7 @@ def set_mode(obj: Any, training: bool) -> None:
 
 
 def fingerprint(obj: Any) -> str:
-    """A digest of the state of an object, the same wherever the state is the same bit for bit."""
+    """A digest of the state of an object, equal for bitwise equal states."""
     digest = hashlib.sha256(type(obj).__qualname__.encode())
     for name, value in sorted(named_state(obj).items()):
         digest.update(name.encode())
@@ -425,7 +423,7 @@ def fingerprint(obj: Any) -> str:
 
 
 def named_state(obj: Any) -> dict[str, torch.Tensor]:
-    """Parameters and buffers by name; the tensor attributes of what is no module."""
+    """Parameters and buffers by name; the tensor attributes of an object that is no module."""
     if isinstance(obj, nn.Module):
         return dict(obj.state_dict(keep_vars=True))
     named: dict[str, torch.Tensor] = {}

@@ -1,7 +1,8 @@
-"""What a call does, function by function: which tensors hang on the points, and which are still needed.
+"""A record of a call, function by function: which tensors depend on the points, and which are
+still needed.
 
-Where all that is still needed are as many numbers as an event has, everything that is to come hangs on
-these alone: the call can be cut there, and what lies between two cuts is a map of its own.
+Where the values still needed have as many entries as an event, everything later depends on them
+alone: the call can be cut there, and the part between two cuts is a map of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from flowref.backends.torch.call_cost import Measuring
 
 
 class Done(NamedTuple):
-    """A function that was called: the values that it read and those that it made, by number, and its
-    work apart from that of dispatching operations.
+    """A recorded function call: the numbers of the values that it read and made, and its work
+    without that of dispatching operations.
     """
 
     read: tuple[int, ...]
@@ -30,7 +31,9 @@ class Done(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A moment: the calls made until then, and the numbers of the values that are still needed."""
+    """A moment: the number of calls made until then, and the numbers of the values that are still
+    needed.
+    """
 
     after: int
     values: tuple[int, ...]
@@ -38,15 +41,15 @@ class Cut(NamedTuple):
 
 @dataclass
 class Ends:
-    """A cut of a call that was made again: what came out there, and what goes on from there."""
+    """A cut of a repeated call: the outputs there, and the leaves from which it continues."""
 
     sinks: list[torch.Tensor]
     sources: list[torch.Tensor]
 
 
 class Tape(TorchFunctionMode):
-    """Write down what a call does with a tensor that has a graph; with ``cuts``, take what is
-    needed after each of them for new inputs, of which each has a graph of its own.
+    """Records a call on a tensor with a graph; at each of the ``cuts``, the needed values are
+    replaced by new leaves, each with a graph of its own.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Tape(TorchFunctionMode):
         self.measuring = measuring
         self.done: list[Done] = []
         self.ends: list[Ends] = []
-        self.holders: list[torch.Tensor] = []  # of each value, the tensor; none is freed
+        self.holders: list[torch.Tensor] = []  # the tensor of each value, kept alive
         self.replaced: list[torch.Tensor] = []
         self.number: dict[int, int] = {}
         self.origin: dict[int, int] = {}
@@ -65,7 +68,7 @@ class Tape(TorchFunctionMode):
         self._new(x)
 
     def __enter__(self) -> Self:
-        """Functions with derivatives of their own are seen as well, as they are applied."""
+        """Records custom autograd functions too, by wrapping their `apply`."""
         self.apply = apply = vars(Function)["apply"]
 
         def seen(kind: type[Function], *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +82,7 @@ class Tape(TorchFunctionMode):
         Function.apply = self.apply  # type: ignore[method-assign]  # what it was
         super().__exit__(*raised)  # type: ignore[no-untyped-call]  # torch's class is untyped
 
-    def _spent(self) -> tuple[float, float]:
+    def _work_so_far(self) -> tuple[float, float]:
         if self.measuring is None:
             return 0.0, 0.0
         dispatched = self.measuring.dispatched
@@ -94,11 +97,11 @@ class Tape(TorchFunctionMode):
         return len(self.holders) - 1
 
     def value(self, tensor: torch.Tensor) -> int | None:
-        """The number of what a tensor holds now; None where it does not hang on the points."""
+        """The number of a tensor's current value; None if it does not depend on the points."""
         return self.number.get(self._key(tensor))
 
     def current(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What stands for a tensor after the last cut."""
+        """The tensor that replaces another since the last cut."""
         return self.instead.get(self._key(tensor), tensor)
 
     def __torch_function__(
@@ -112,9 +115,9 @@ class Tape(TorchFunctionMode):
         given = [one for one in leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
         read = [self.number[self._key(one)] for one in given if self._key(one) in self.number]
         if self.instead and read:
-            args, kwargs = self._exchanged(args), self._exchanged(kwargs)
+            args, kwargs = self._with_replaced_tensors(args), self._with_replaced_tensors(kwargs)
             given = [self.current(one) for one in given]
-        versions, before = [one._version for one in given], self._spent()
+        versions, before = [one._version for one in given], self._work_so_far()
         out = func(*args, **kwargs)
         made = [
             self._new(one)
@@ -125,18 +128,20 @@ class Tape(TorchFunctionMode):
         ]
         for one, version in zip(given, versions, strict=True):
             if one._version != version and one.requires_grad:
-                old, new = self._written(one)
+                old, new = self._after_write(one)
                 read, made = read + old, made + new
         if made and read:
-            took = [now - then for now, then in zip(self._spent(), before, strict=True)]
+            took = [now - then for now, then in zip(self._work_so_far(), before, strict=True)]
             self.done.append(Done(tuple(dict.fromkeys(read)), tuple(made), *took))
             cut = self.cuts.get(len(self.done))
             if cut is not None:
                 self._cut(cut)
         return out
 
-    def _written(self, tensor: torch.Tensor) -> tuple[list[int], list[int]]:
-        """The numbers of what shares memory with a tensor that was written to, before and after."""
+    def _after_write(self, tensor: torch.Tensor) -> tuple[list[int], list[int]]:
+        """The numbers, before and after, of values that share memory with a tensor that was
+        written to.
+        """
         where, before = tensor.untyped_storage().data_ptr(), []
         holders = {self._key(tensor): tensor}
         for key, number in self.number.items():
@@ -145,13 +150,13 @@ class Tape(TorchFunctionMode):
                 before.append(number)
         return before, [self._new(holder) for holder in holders.values()]
 
-    def _exchanged(self, value: Any) -> Any:
+    def _with_replaced_tensors(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return self.current(value)
         if isinstance(value, dict):
-            return {name: self._exchanged(one) for name, one in value.items()}
+            return {name: self._with_replaced_tensors(one) for name, one in value.items()}
         if type(value) in (tuple, list):
-            return type(value)(self._exchanged(one) for one in value)
+            return type(value)(self._with_replaced_tensors(one) for one in value)
         return value
 
     def _cut(self, cut: Cut) -> None:
@@ -160,7 +165,7 @@ class Tape(TorchFunctionMode):
             holder = self.holders[number]
             now, key = self.current(holder), self._key(holder)
             leaf = now.detach().clone().requires_grad_(True)
-            new = leaf.clone()  # which may be written to
+            new = leaf.clone()  # writable, unlike a leaf
             self.origin[id(new)], self.instead[key], self.holders[number] = key, new, new
             self.replaced.append(holder)
             ends.sinks.append(now)
@@ -169,7 +174,7 @@ class Tape(TorchFunctionMode):
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """What containers hold, at any depth."""
+    """Yields the entries of containers, at any depth."""
     if isinstance(value, dict):
         for one in value.values():
             yield from leaves(one)

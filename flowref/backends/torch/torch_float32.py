@@ -1,6 +1,4 @@
-"""Watching a call from below: how many operations it takes, and whether single precision feeds its
-results.
-"""
+"""Modes that count a call's operations, and detect float32 arithmetic that affects its results."""
 
 from __future__ import annotations
 
@@ -15,27 +13,27 @@ from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.rules import operator_rule
 from flowref.model import Undecidable
 
-# Operators that take one of the pieces that a parameter is stacked of, as layers in a loop do.
+# Operators that take a piece of a stacked parameter, as loops over layers do.
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
-# What keeps or compares copies of a parameter reads it for nobody's sake.
+# Copies and comparisons of parameters do not count as reads.
 COPIES = ("detach", "clone", "equal")
 
-# Products of matrices, as linear layers make them, and as many nets of one shape do at once.
+# Matrix products, of linear layers and of several networks in a batch.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
-# What adds numbers up, and formats in which few digits are left of a sum.
+# Sums, and formats in which a sum keeps few digits.
 SUMS, HALVES = ("sum", "mean", "logsumexp", "einsum"), (torch.float16, torch.bfloat16)
-# What makes numbers whole.
+# Operators that round to integers.
 ROUNDING = ("round", "floor", "ceil", "trunc")
-# Operators that add to what there is.
+# In-place additions.
 ADDED = ("add_", "sub_")
 
-# A parameter that is read so often in one call is that of a field which is evaluated step by step.
+# A parameter read so often in one call belongs to a field that is evaluated step by step.
 OFTEN = 8
 
 
 class Watching(Dispatch):
-    """Count the operations dispatched under it, how often what is held is read, and the most rows of a
-    product of matrices, or positions of a convolution; change nothing.
+    """Counts operations, reads of parameters, and the most rows of a matrix product, or positions
+    of a convolution; changes nothing.
     """
 
     def __init__(self) -> None:
@@ -44,18 +42,19 @@ class Watching(Dispatch):
         self.rounds = False
         self.read: Counter[int] = Counter()
         self.read_frozen: Counter[int] = Counter()
-        # The same of what is no parameter and was there before, as buffers are; and what was made since.
+        # The same for tensors that existed before and are no parameters, such as buffers; and
+        # tensors made since.
         self.read_held: Counter[int] = Counter()
         self.made: set[int] = set()
         self.draws = 0
         self.unknown: set[str] = set()
-        # Of each parameter how often calls forward read it, and after how many draws first and last.
+        # Parameter -> (reads by forward calls, draws before the first, draws before the last).
         self.used: dict[int, tuple[int, int, int]] = {}
 
     @property
     def redrawn(self) -> float:
-        """How many draws fell between two calls that read the same parameter, of one that was read
-        often: beside the number of these.
+        """The draws between two calls that read the same often-read parameter, relative to the
+        number of calls.
         """
         shares = [
             (last - first) / (times - 1)
@@ -66,15 +65,14 @@ class Watching(Dispatch):
 
     @property
     def readings(self) -> int:
-        """How often the trained parameters were read that were read at all: half of them at least so
-        often. Of what is trained elsewhere, as an average of weights, those that are frozen, and of what
-        has none, whatever it holds.
+        """The median number of reads among the trained parameters that were read; of frozen ones
+        if none is trained, and of other tensors if there are no parameters.
         """
         read = self.read or self.read_frozen or self.read_held
         return sorted(read.values())[len(read) // 2] if read else 0
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Count it."""
+        """Runs and counts an operation."""
         self.operations += 1
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
@@ -101,21 +99,23 @@ class Watching(Dispatch):
 
     def _reads(self, parameters: list[int]) -> None:
         self.read.update(parameters)
-        if parameters and torch._C._current_graph_task_id() == -1:  # not on a way back
+        if parameters and torch._C._current_graph_task_id() == -1:  # not in a backward pass
             for name in parameters:
                 times, first, _ = self.used.get(name, (0, self.draws, self.draws))
                 self.used[name] = (times + 1, first, self.draws)
 
 
 class WideSums(Dispatch):
-    """Add up in double precision what is added up in half precision to one number for each of ``rows`` points."""
+    """Sums of half-precision numbers with one result for each of ``rows`` points are computed in
+    float64.
+    """
 
     def __init__(self, rows: int) -> None:
         super().__init__()
         self.rows = rows
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """A sum with double numbers, the others as they are."""
+        """Runs an operation, sums in float64."""
         out = func(*args, **named)
         if func.overloadpacket.__name__ not in SUMS or not self._of_each_point(out):
             return out
@@ -128,8 +128,8 @@ class WideSums(Dispatch):
 
 
 class Limited(Dispatch):
-    """Raise `Undecidable` where a call takes more operations than it is waited for. ``why``: what it is
-    said to do then.
+    """Raises `Undecidable` when a call takes more than ``most`` operations; ``why``: the
+    message.
     """
 
     def __init__(self, most: int, why: str = "it does not end") -> None:
@@ -137,7 +137,7 @@ class Limited(Dispatch):
         self.most, self.why, self.operations = most, why, 0
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """End a call that takes too many."""
+        """Runs an operation, unless there were too many."""
         self.operations += 1
         if self.operations > self.most:
             raise Undecidable(
@@ -147,12 +147,11 @@ class Limited(Dispatch):
 
 
 class Narrowing(Watching):
-    """Disturb float32 results that come from wider values, casts included, by a relative error of
-    up to ``magnitude``.
+    """Perturbs float32 results of wider values, casts included, by a relative error of up to
+    ``magnitude``.
 
-    Constants that were never wider are exact as far as anybody can tell, and stay as they are.
-    ``sums``: whether float32 numbers count to which wider ones are added in place. ``disturbed``
-    counts results.
+    Constants that were never wider count as exact, and are unchanged. ``sums``: whether float32
+    accumulators of wider values count. ``disturbed`` counts results.
     """
 
     def __init__(self, magnitude: float, seed: int, sums: bool = True) -> None:
@@ -160,11 +159,11 @@ class Narrowing(Watching):
         self.magnitude, self.sums = magnitude, sums
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.disturbed = 0
-        # Float32 results into which wider values went, kept alive so that their ids stay theirs.
+        # Float32 results of wider values, kept alive so that their ids stay valid.
         self.narrowed: dict[int, torch.Tensor] = {}
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Disturb what it gives."""
+        """Runs an operation, and perturbs its result."""
         out = super().operation(func, args, named)
         inputs = [
             value
@@ -178,7 +177,7 @@ class Narrowing(Watching):
             return out
         cast = name == "_to_copy" or (name == "copy_" and isinstance(out, torch.Tensor))
         if cast and _is_mask(inputs[-1]):
-            return out  # a mask, made in numpy, loses nothing and is a constant
+            return out  # a mask, made in numpy, is exact and constant
         exact = operator_rule(func).exact
         results = [self._disturbed(value, cast, exact) for value in _flattened_list((out,))]
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
@@ -192,7 +191,7 @@ class Narrowing(Watching):
             return value
         if (cast or not exact) and value.numel():
             self.disturbed += 1
-            # A cast to the dtype that a value has already gives the value itself.
+            # A cast to a value's own dtype returns the value itself.
             value = value.clone() if cast else value
             array = value.detach().numpy()
             array *= 1 + self.magnitude * self.generator.uniform(-1.0, 1.0, array.shape).astype(
@@ -207,7 +206,7 @@ def _is_floating_tensor(value: Any) -> bool:
 
 
 def _storage_address(value: Any) -> int:
-    """Where the numbers of a tensor lie; 0 of what does not say, as under a transform of functions."""
+    """The address of a tensor's storage; 0 if it has none, as under functorch transforms."""
     try:
         return int(value.untyped_storage().data_ptr())
     except (AttributeError, NotImplementedError, RuntimeError):
@@ -215,19 +214,17 @@ def _storage_address(value: Any) -> int:
 
 
 def _unshared_storage_address(value: torch.Tensor) -> int:
-    """The same of a tensor that is no piece of a larger one."""
+    """The same for a tensor that is no view of a larger one."""
     place = _storage_address(value)
     whole = place and value.untyped_storage().nbytes() <= value.numel() * value.element_size()
     return place if whole else 0
 
 
 def _is_mask(value: torch.Tensor) -> bool:
-    """Whether a tensor holds nothing but 0, 1 and -1."""
     return bool((value.detach().abs() * (value.detach().abs() - 1) == 0).all())
 
 
 def _flattened_list(values: Any) -> list[Any]:
-    """The entries of nested lists and tuples."""
     flat: list[Any] = []
     for value in values:
         flat += _flattened_list(value) if isinstance(value, (tuple, list)) else [value]

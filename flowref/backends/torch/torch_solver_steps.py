@@ -1,6 +1,4 @@
-"""The knobs of a solver: attributes that say how many steps it takes, how long these are, or how
-accurate it is to be.
-"""
+"""Solver settings of a live torch object: numbers of steps, step sizes, tolerances."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from flowref.backends.torch.reach import reached
 
 
 def refine(obj: Any, times: int) -> tuple[str, ...]:
-    """Turn the knobs of a live object: so many times the steps, each so much shorter, and a tolerance
-    that a method of fourth order then meets. Returns the names that were turned.
+    """Refines the solver settings of an object: ``times`` as many steps, each so much shorter, and
+    a tolerance that a fourth-order method then meets. Returns the names of the changed
+    settings.
     """
     turned = []
     for path, item in list(reached(obj)):
@@ -32,7 +31,7 @@ def refine(obj: Any, times: int) -> tuple[str, ...]:
 
 
 def named_values(item: Any) -> dict[str, Any]:
-    """What an item has by name: of a module its own attributes and those of its classes."""
+    """The named values of an item; for a module, its own attributes and those of its classes."""
     if isinstance(item, dict):
         return {name: value for name, value in item.items() if isinstance(name, str)}
     if isinstance(item, torch.Tensor) or not hasattr(item, "__dict__"):

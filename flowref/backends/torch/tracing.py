@@ -1,4 +1,6 @@
-"""Calls of torch as graphs of operators (`flowref.model.graph`), with what comparisons come to at drawn points."""
+"""Calls of torch as graphs of operators (`flowref.model.graph`), with the outcomes of comparisons
+at drawn points.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,16 @@ from flowref.model.graph import Branches, Graph, Node, Ref
 
 aten = torch.ops.aten
 STEPPING = {aten.floor, aten.ceil, aten.round, aten.trunc}
-# What rounding may leave between an operator and what it is taken apart into.
+# The rounding allowed between an operator and its decomposition.
 NEAR = 1e-9
-# How far points and weights are moved at which a graph is run beside its object.
+# How far points and weights move when a graph is compared with its object.
 AWAY, CLOSE = 0.1, 1e-9
-# Whose lines are not told.
+# Files whose lines are not reported.
 FRAMEWORKS = tuple(f"{Path(str(one.__file__)).parent}{os.sep}" for one in (torch, flowref))
 
 
 class Untraced(Unsupported):
-    """A call that has no graph."""
+    """A call without a graph."""
 
 
 @functools.cache
@@ -67,13 +69,13 @@ def _signed(x: Any) -> Any:
 
 
 def _restrided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
-    """Entries of an array that lies in one piece, by their places."""
+    """Entries of a contiguous array, by index."""
     places = _strided_indices(x, size, stride, offset)
     return NotImplemented if places is None else x.view(-1)[places.view(-1)].view(size)
 
 
 def _restrided_into(x: Any, values: Any, size: Any, stride: Any, offset: Any = None) -> Any:
-    """Others in the place of these."""
+    """A contiguous array with entries replaced, by index."""
     places = _strided_indices(x, size, stride, offset)
     if places is None or places.unique().numel() < places.numel():
         return NotImplemented
@@ -89,15 +91,16 @@ def _strided_indices(x: Any, size: Any, stride: Any, offset: Any) -> Any:
 
 
 def _clamped(x: Any, low: Any = None, high: Any = None) -> Any:
-    """By comparisons, which a path decides."""
+    """A clamp by comparisons, whose outcome is part of a path."""
     x = x if low is None else torch.where(x < low, low, x)
     return x if high is None else torch.where(x > high, high, x)
 
 
 class TorchTracedCall:
-    """The graph of a call, and a run of it in floats.
+    """The graph of a call, and its evaluation in floats.
 
-    ``call``: of the object, points and a context; ``x``, ``context``: a batch that it is traced with.
+    ``call``: a function of object, points and context; ``x``, ``context``: the batch that is
+    traced.
     """
 
     def __init__(
@@ -118,7 +121,7 @@ class TorchTracedCall:
             with swapped:
                 out = call(obj, points, given)
             parts = [one for one in out if one is not None] if isinstance(out, tuple) else [out]
-            # A log-det may be a number of Python.
+            # A log-det may be a Python number.
             return [
                 one if isinstance(one, torch.Tensor) else points.new_tensor(one) for one in parts
             ]
@@ -128,11 +131,12 @@ class TorchTracedCall:
         whole = functionalize(run, remove="mutations_and_views")
         try:
             sources = [*self.state, *(one for one in self.inputs if one is not None)]
-            # As it is, without decompositions, which round otherwise: that is what the object is compared with.
+            # Without decompositions, which round differently: this graph is compared with the
+            # object.
             with _guarded(sources, self.guards):
                 self.plain = self._trace(run, {})
             with _guarded(sources, []):
-                self.module = self._apart(whole, getattr(call, "differentiates", False))
+                self.module = self._decomposed(whole, getattr(call, "differentiates", False))
         except Unsupported:
             raise
         except Exception as error:
@@ -142,9 +146,10 @@ class TorchTracedCall:
         self.module.graph.eliminate_dead_code()
         self.seen = self.floats(x, context)
 
-    def _apart(self, whole: Any, differentiates: bool) -> Any:
-        """The graph of operators that are taken apart, and free of writes. What differentiates inside of a call is not
-        made so as it runs: the graph of its operators is.
+    def _decomposed(self, whole: Any, differentiates: bool) -> Any:
+        """The graph of decomposed operators, without writes. For a call that differentiates
+        inside, the graph of its operators is decomposed, since decomposing during the call
+        fails.
         """
         try:
             if not differentiates:
@@ -153,7 +158,7 @@ class TorchTracedCall:
             if "functorch" not in str(error):
                 raise
         for node in reversed(self.plain.graph.nodes):
-            # What code was answered is noted, and not asked again.
+            # Answers given to the code are recorded, and not asked again.
             if torch.Tag.data_dependent_output in getattr(node.target, "tags", ()):
                 self.plain.graph.erase_node(node)
         self.plain.recompile()
@@ -169,11 +174,11 @@ class TorchTracedCall:
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        with _lined(again):
+        with _recording_lines(again):
             return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:
-        """All values of the graph at points."""
+        """All values of the graph at points ``(n, *event)``, by name."""
         found: dict[str, Any] = {}
 
         class Keeping(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
@@ -186,7 +191,7 @@ class TorchTracedCall:
         return found
 
     def graph(self) -> Graph:
-        """As residues are run through it."""
+        """The graph in the form of `flowref.model.graph`."""
         placeholders = [node for node in self.module.graph.nodes if node.op == "placeholder"]
         rest = placeholders[len(self.state) :]
         # Names of operators have no dot.
@@ -248,9 +253,9 @@ class TorchTracedCall:
         return Ref(self.owned.get(value.name, value.name)) if named else value
 
     def agrees(self, points: Sequence[Any]) -> bool:
-        """Whether the graph computes what the object does, at points and with other weights: bit for bit as it was traced,
-        and but for rounding where its operators are taken apart. Where code asks for numbers the graph is of one answer:
-        then points and weights are near to those that were traced.
+        """Whether the graph computes what the object does, at points and with other weights: bit
+        for bit as traced, and up to rounding when decomposed. If code reads numbers, the graph
+        holds for one answer only: then points and weights are near the traced ones.
         """
         generator = torch.Generator().manual_seed(0)
         scale = CLOSE if self.guards else AWAY
@@ -262,15 +267,15 @@ class TorchTracedCall:
         for x in [moved(self.inputs[0]) for _ in points] if self.guards else points:
             for state in (self.state, [moved(one) for one in self.state]):
                 try:
-                    alike = self._alike(state, x)
-                except Exception:  # other weights, or points, may be refused
+                    alike = self._agrees_at(state, x)
+                except Exception:  # other weights or points may be rejected
                     continue
                 compared += 1
                 if not alike:
                     return False
         return compared > 0
 
-    def _alike(self, state: Sequence[Any], x: Any) -> bool:
+    def _agrees_at(self, state: Sequence[Any], x: Any) -> bool:
         def run(call: Any, grad: bool = False) -> list[Any]:
             with torch.set_grad_enabled(grad):
                 points = x.clone().requires_grad_(grad)
@@ -286,10 +291,12 @@ class TorchTracedCall:
         )
 
     def path(self, x: Any) -> Branches | None:
-        """What comparisons and places come to at points; None where these take a path of other shapes."""
+        """The outcomes of comparisons and integers at points; None if these lead to other
+        shapes.
+        """
         try:
             found = self.floats(x, self.inputs[1])
-        except Exception:  # as many numbers are chosen as a comparison says
+        except Exception:  # a mask selects another number of entries
             return None
         steps = {
             node.name
@@ -305,7 +312,7 @@ class TorchTracedCall:
 
 
 def _node_kind(value: Any) -> str:
-    """Of what a node gives, as `Node` has it."""
+    """The kind of a node's value, as in `Node`."""
     if not isinstance(value, torch.Tensor):
         return "list"
     if value.is_complex():
@@ -316,11 +323,11 @@ def _node_kind(value: Any) -> str:
 
 
 def _current_source_line() -> str:
-    """The line of source that is being run: the last one that is no framework's, or else of torch's own distributions; none
-    of what calls the trace.
+    """The "file:line" that runs: the last one outside of frameworks, or else of torch's own
+    distributions; "" outside of the traced call.
     """
     frame: FrameType | None = sys._getframe(1)
-    told = ""
+    source = ""
     while frame is not None:
         file, line = (
             frame.f_code.co_filename,
@@ -331,29 +338,31 @@ def _current_source_line() -> str:
         if not file.startswith((*FRAMEWORKS, "<")):
             return line
         if file.startswith(DISTRIBUTIONS):
-            told = told or line
+            source = source or line
         frame = frame.f_back
-    return told
+    return source
 
 
 class Replayed(torch.fx.Interpreter):  # type: ignore[misc]  # it has no types
-    """A graph that is run, with the line of the node that is."""
+    """Runs a graph, and records the source line of the current node."""
 
     line = ""
 
     def results(self, *given: Any) -> Any:
-        """What it computes, of arguments as it was traced with."""
+        """Runs the graph on arguments as it was traced with."""
         return self.run(*torch.utils._pytree.tree_leaves(given))
 
     def run_node(self, n: Any) -> Any:
-        """One node."""
+        """Runs one node."""
         self.line = n.meta.get("line", "")
         return super().run_node(n)
 
 
 @contextlib.contextmanager
-def _lined(again: Replayed | None = None) -> Iterator[None]:
-    """Each node of a trace is given its line: torch keeps those of methods called ``forward`` alone."""
+def _recording_lines(again: Replayed | None = None) -> Iterator[None]:
+    """Each node of a trace gets its source line: torch records those of ``forward``
+    methods only.
+    """
     plain = torch.fx.Tracer.create_node
 
     def create(tracer: Any, *given: Any, **named: Any) -> Any:
@@ -361,34 +370,35 @@ def _lined(again: Replayed | None = None) -> Iterator[None]:
         node.meta["line"] = _current_source_line() if again is None else again.line
         return node
 
-    torch.fx.Tracer.create_node = create  # for the time of the trace
+    torch.fx.Tracer.create_node = create  # restored after the trace
     try:
         yield
     finally:
         torch.fx.Tracer.create_node = plain
 
 
-# Ways in which numbers leave tensors that no operator tells of: what depends on them is not in the graph.
+# Methods that read numbers from tensors without an operator: results that depend on them are not in
+# the graph.
 LEAVING = ("tolist", "numpy", "__array__", "__dlpack__")
-# Operators, by what code calls.
+# Operators that read numbers -> the name in code.
 ASKING = {"_local_scalar_dense": "item"}
 DISTRIBUTIONS = str(Path(torch.distributions.__file__).parent)
 
 
 class Watched(Dispatch):
-    """Operators that hand numbers to code, as ``int`` and ``equal`` do, are refused where these come of inputs or weights, and
-    what code asks of such numbers is noted; so are operators whose results have as many entries as numbers say, since code
-    may count them.
+    """Operators that return numbers to code, such as ``int`` and ``equal``, are rejected if these
+    depend on inputs or weights, and truth values are recorded; operators whose results have a
+    data-dependent number of entries are rejected too, since code may count them.
     """
 
     def __init__(self, sources: Iterable[Any], guards: list[str]) -> None:
         super().__init__()
         self.guards, self.asked = guards, False
-        # Storages of what comes of inputs and weights, which are kept so that no other has their place.
+        # Storages of values that depend on inputs and weights, kept alive so that none is reused.
         self.moving = {one.untyped_storage()._cdata: one for one in sources}
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """What an operator gives."""
+        """Runs an operator, unless it is rejected."""
         given = torch.utils._pytree.tree_leaves((args, named))
         moves = any(self._moves(one) for one in given)
         if moves and torch.Tag.data_dependent_output in func.tags and not self.asked:
@@ -420,7 +430,9 @@ class Watched(Dispatch):
 
 @contextlib.contextmanager
 def _guarded(sources: Iterable[Any], guards: list[str]) -> Iterator[None]:
-    """Truth values that code asks of what comes of ``sources`` are noted; what asks for such numbers is refused."""
+    """Records truth values that code reads from values that depend on ``sources``; reading such
+    numbers raises `Untraced`.
+    """
     plain = torch.Tensor.__bool__
     kept = {name: getattr(torch.Tensor, name) for name in LEAVING}
     watched = Watched(sources, guards)

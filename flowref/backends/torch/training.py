@@ -1,4 +1,4 @@
-"""Training of torch objects: their losses, and steps of their parameters."""
+"""Training of torch objects: losses, and steps of the parameters."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from flowref.backends.torch.state import duplicate, set_mode, tensors, trainable
 from flowref.backends.training import Ended, mapping
 from flowref.model import Array, Dialect, Facts, Unsupported, one_line
 
-# Trained objects that are kept: a target's conditions and parts ask for the same one.
+# The number of cached trained objects: a target's conditions and parts share one.
 KEPT = 6
 
 
 @dataclass(frozen=True)
 class Training:
-    """What training made of an object.
+    """A trained object.
 
-    ``obj``: in its last state in which the loss and every parameter were finite; ``losses``: of the
-    steps that were made; ``error``: what a step raised, or why training stopped, or "".
+    ``obj``: in its last state with finite loss and parameters; ``losses``: of the steps made;
+    ``error``: the exception of a step, or why training stopped, or "".
     """
 
     obj: Any
@@ -40,18 +40,19 @@ _TRAINED: OrderedDict[Any, tuple[Any, Training]] = OrderedDict()
 def cached_training(
     key: Any, build: Callable[[], Any], start: Callable[[], Any], *details: Any
 ) -> Training:
-    """The training of the object that ``start`` gives, made once: ``build`` and ``key`` tell it
-    apart; ``details`` are those of `train_object`.
+    """The training of the object that ``start`` returns, cached by ``build`` and ``key``;
+    ``details``: the other arguments of `train_object`. Raises `Unsupported` if the object
+    cannot be copied.
     """
     key = (id(build), key)
     if key not in _TRAINED:
         obj = start()
         if shared(obj, *details):
-            raise Unsupported("its copies call parts of the original, so training is not looked at")
+            raise Unsupported("its copies call parts of the original, so training is not tested")
         try:
             duplicate(obj)
         except Exception as error:
-            raise Unsupported("it cannot be copied, so its training is not looked at") from error
+            raise Unsupported("it cannot be copied, so its training is not tested") from error
         _TRAINED[key] = (build, train_object(obj, *details))
         while len(_TRAINED) > KEPT:
             _TRAINED.popitem(last=False)
@@ -62,10 +63,10 @@ def cached_training(
 def train_object(
     obj: Any, dialect: Dialect, facts: Facts, dtype: torch.dtype, seed: int
 ) -> Training:
-    """Steps in train mode (see `flowref.backends.training`); then what the library documents to put
-    parameters back into their valid set.
+    """Trains in train mode (see `flowref.backends.training`), then applies the library's
+    documented projection of parameters to their valid set.
 
-    Raises `Unsupported` where there is nothing to train, or no loss to train it by.
+    Raises `Unsupported` if there is nothing to train, or no loss.
     """
     if not trainable(obj):
         raise Unsupported("it has no parameters that training moves")
@@ -82,7 +83,7 @@ def train_object(
 
 
 class TorchTrainee:
-    """See `training.Trainee`. ``last``: a copy of the last state that was kept."""
+    """See `training.Trainee`. ``last``: a copy of the last stored state."""
 
     def __init__(self, obj: Any, dialect: Dialect, dtype: torch.dtype) -> None:
         set_mode(obj, True)
@@ -91,7 +92,9 @@ class TorchTrainee:
         self.parameters: list[torch.Tensor] = []
 
     def gradients(self, x: Array, context: Array | None) -> tuple[float, Sequence[Any]]:
-        """Those of the parameters. What an untrained object refuses as well is no word about training."""
+        """The loss of a batch ``x`` ``(n, *event)`` and the gradients of the parameters. An error
+        that the untrained object raises too does not count.
+        """
         given = as_tensors((x, context), self.dtype)
         try:
             value = loss(self.obj, self.dialect, *given)
@@ -112,11 +115,11 @@ class TorchTrainee:
         return float(value.detach()), gradients
 
     def keep(self) -> None:
-        """A copy of it."""
+        """Store a copy."""
         self.last = duplicate(self.obj)
 
     def move(self, moves: Sequence[Any]) -> None:
-        """In place."""
+        """Subtract the moves in place."""
         with torch.no_grad():
             for parameter, move in zip(self.parameters, moves, strict=True):
                 if move is not None:
@@ -126,18 +129,19 @@ class TorchTrainee:
 def loss(
     obj: Any, dialect: Dialect, x: torch.Tensor, context: Any, center: float | None = None
 ) -> torch.Tensor:
-    """The mean negative log-likelihood: the object's own, or that of a normal base through its log-det. A
-    map that tells none is moved until its latents have unit second moment, unless the ``center`` of the
-    base is given.
+    """The mean negative log-likelihood of ``x`` ``(n, *event)``, a scalar: the object's own, or
+    that of a normal base through its log-det. For a map without a log-det: the squared
+    deviation of the latents' second moment from one, unless the ``center`` of the base is
+    given.
     """
     if dialect.log_prob is not None:
         return -torch.as_tensor(dialect.log_prob(obj, x, context)).mean()
     z, ladj = dialect.function(mapping(dialect))(obj, x, context)
-    told = isinstance(ladj, torch.Tensor)
-    if not told and center is None:
+    has_log_det = isinstance(ladj, torch.Tensor)
+    if not has_log_det and center is None:
         return torch.as_tensor((z.square().mean() - 1).square())
     total = 0.5 * (z - center if center else z).square().sum() / len(x)
-    if told:
+    if has_log_det:
         per_point = ladj.dim() and ladj.shape[0] == len(x)
         total = total - (ladj.sum() / len(x) if per_point else ladj.sum())
     return torch.as_tensor(total)

@@ -1,4 +1,4 @@
-"""Leaves that require a gradient and that no ``parameters()`` lists, wherever an object keeps them."""
+"""Leaves that require a gradient but are not in ``parameters()``, and unregistered numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _memory(tensor: torch.Tensor) -> int:
 
 
 def unregistered(obj: Any) -> dict[str, torch.Tensor]:
-    """Leaves that require a gradient and share no memory with a parameter, by how they are reached."""
+    """Path -> leaf that requires a gradient and shares no memory with a parameter."""
     if not isinstance(obj, nn.Module):
         raise Unsupported("it is no module")
     listed = {_memory(parameter) for parameter in obj.parameters()}
@@ -33,13 +33,14 @@ def unregistered(obj: Any) -> dict[str, torch.Tensor]:
 
 
 def unregistered_names(stage: TorchScenarioObject, step: steps.Unregistered) -> Sequence[str]:
-    """How they are reached."""
+    """The paths of unregistered parameters."""
     return sorted(unregistered(stage.obj))
 
 
 def sway(stage: TorchScenarioObject, step: steps.Sway) -> list[Mapped]:
-    """Runs while one is moved, in the random states of the same runs as steps of a life. Copies
-    share what a closure holds, so it is put back in any case.
+    """Results of calls while one unregistered parameter is moved, in the random states of the same
+    calls as scenario steps. It is restored afterwards, since copies share the contents of
+    closures.
     """
     leaf = unregistered(stage.obj)[step.path]
     kept = leaf.detach().clone()
@@ -59,13 +60,13 @@ def sway(stage: TorchScenarioObject, step: steps.Sway) -> list[Mapped]:
 
 
 def _not_saved(module: nn.Module) -> dict[str, Any]:
-    """The buffers of a module that are not persistent."""
+    """The non-persistent buffers of a module, by name."""
     return {name: module._buffers[name] for name in module._non_persistent_buffers_set}
 
 
 def _unregistered_numbers(obj: Any) -> dict[str, tuple[Any, str]]:
-    """Where numbers stand that are plain attributes of modules, also as tensors of one number, or buffers that no
-    state_dict has.
+    """Path -> (module, attribute) of numbers, also as one-element tensors, in plain attributes or
+    in buffers that are not in the state_dict.
     """
     return {
         f"{path}.{name}" if path else name: (module, name)
@@ -77,14 +78,14 @@ def _unregistered_numbers(obj: Any) -> dict[str, tuple[Any, str]]:
 
 
 def counters(stage: TorchScenarioObject, step: steps.Counters) -> Mapping[str, float]:
-    """The numbers by name."""
+    """Unregistered numbers by name."""
     return {
         path: float(getattr(*place)) for path, place in _unregistered_numbers(stage.obj).items()
     }
 
 
 def count(stage: TorchScenarioObject, step: steps.Count) -> None:
-    """One is set."""
+    """Set an unregistered number."""
     module, name = _unregistered_numbers(stage.obj)[step.name]
     value = getattr(module, name)
     tensor = isinstance(value, torch.Tensor)

@@ -1,4 +1,4 @@
-"""Two modules with the same weights: tensors of floating numbers, parameters and then buffers."""
+"""Sharing weights between two modules: floating parameters, then buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in a file of weights: of torch.save or of safetensors, read without running code."""
+"""Contents of weight files of torch.save or safetensors, read without running code."""
 
 from __future__ import annotations
 
@@ -19,20 +19,17 @@ from flowref.model import TargetError, one_line
 from flowref.model.extras import import_optional
 
 AGAIN = "copy or save it again"
-# What checkpoints keep beside tensors and that runs no code: numbers of numpy, and options as
-# argparse gives them.
+# Non-tensor contents of checkpoints that run no code: numpy numbers, and options of argparse.
 HARMLESS: list[Any] = [
     argparse.Namespace, np.dtype, *{type(np.dtype(kind)) for kind in "?bhilqefd"},
     np.float64(0).__reduce__()[0],
 ]  # fmt: skip
-# What torch raises where a file ends too early.
+# Exceptions of torch for truncated files.
 DAMAGED = RuntimeError, EOFError, OSError, ValueError, KeyError, IndexError, struct.error
 
 
 def content_of(path: Path) -> Any:
-    """What a file holds, read once as long as it stays as it is. Raises `TargetError` in one
-    sentence.
-    """
+    """The contents of a file, cached while it is unchanged. Raises `TargetError`."""
     stat = path.stat()
     return _content(path, stat.st_size, stat.st_mtime_ns)
 
@@ -45,7 +42,9 @@ def _content(path: Path, size: int, changed: int) -> Any:
         raise TargetError(f"{path} is empty; {AGAIN}")
     if head[:2] == b"PK":
         return _archive(path)
-    if path.suffix == ".safetensors" or (head[8:9] == b"{" and _header(head) <= size):
+    if path.suffix == ".safetensors" or (
+        head[8:9] == b"{" and _safetensors_header_length(head) <= size
+    ):
         return _safetensors(path)
     if head[:1] == b"\x80":
         return _pickled(path)
@@ -55,13 +54,12 @@ def _content(path: Path, size: int, changed: int) -> Any:
     )
 
 
-def _header(head: bytes) -> int:
-    """The length of the header that a file of safetensors begins with."""
+def _safetensors_header_length(head: bytes) -> int:
     return int.from_bytes(head[:8], "little")
 
 
 def _archive(path: Path) -> Any:
-    """A zip file: what torch.save writes, and other things."""
+    """Reads a zip file, which torch.save writes; raises `TargetError` for others."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -84,7 +82,7 @@ def _archive(path: Path) -> Any:
 
 
 def _pickled(path: Path) -> Any:
-    """What torch.save wrote, tensors and plain values only."""
+    """Reads a file of torch.save: tensors and plain values only."""
     try:
         with torch.serialization.safe_globals(HARMLESS):
             return torch.load(path, map_location="cpu", weights_only=True)
@@ -103,7 +101,6 @@ def _pickled(path: Path) -> Any:
 
 
 def _safetensors(path: Path) -> Any:
-    """The tensors of a file of safetensors."""
     package = import_optional("safetensors", "weights", f"the file {path}", TargetError)
     importlib.import_module("safetensors.torch")
     try:
@@ -116,5 +113,4 @@ def _safetensors(path: Path) -> Any:
 
 
 def _brief(error: BaseException) -> str:
-    """The first sentence of an error."""
     return re.split(r"\.\s|\n", one_line(error, 200))[0][:120].rstrip(".")

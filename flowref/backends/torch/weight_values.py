@@ -1,6 +1,4 @@
-"""What the numbers of saved weights must be, to be those of an object: each refusal a sentence that
-names the tensor.
-"""
+"""Checks that the numbers of saved weights are valid for an object; each error names the tensor."""
 
 from __future__ import annotations
 
@@ -14,14 +12,14 @@ import torch
 from flowref.model import TargetError
 
 State = Mapping[str, Any]
-# What keeps a variance, and what is averaged while an object lives, by their names.
+# Names of variances, and of running averages.
 VARIANCE = re.compile(r"(^|[._])var(iance)?$")
 AVERAGE = re.compile(r"(^|\.)running_\w+$")
 
 
 def refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
-    """Refuse nan anywhere, and infinities in what is trained or averaged, unless it is built with
-    them.
+    """Raises `TargetError` for NaN anywhere, and for infinities in trained or averaged tensors,
+    unless the object is built with them.
     """
     for name, value in entries.items():
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -41,7 +39,9 @@ def refuse_not_finite(entries: State, wanted: State, path: Path, trained: set[st
 
 
 def refuse_negative(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
-    """Refuse numbers below zero in what keeps variances, unless it is built with them."""
+    """Raises `TargetError` for negative numbers in variances, unless the object is built with
+    them.
+    """
     for name, value in entries.items():
         built = wanted.get(name)
         if name in trained or not VARIANCE.search(name) or not isinstance(built, torch.Tensor):
@@ -57,8 +57,8 @@ def refuse_negative(entries: State, wanted: State, path: Path, trained: set[str]
 
 
 def refuse_other_numbers(entries: State, wanted: State, path: Path, trained: set[str]) -> None:
-    """Refuse whole numbers in what is trained, and complex ones where the object keeps real ones: they
-    would be loaded, and be something else.
+    """Raises `TargetError` for integers in trained tensors, and complex numbers in real ones,
+    which would load as something else.
     """
     for name, value in entries.items():
         now = wanted.get(name)
@@ -73,7 +73,9 @@ def refuse_other_numbers(entries: State, wanted: State, path: Path, trained: set
 
 
 def refuse_rounded(entries: State, loaded: State, path: Path) -> None:
-    """Refuse what whole numbers or flags of the object cannot keep."""
+    """Raises `TargetError` for numbers that integer or boolean tensors of the object would
+    round.
+    """
     for name, value in entries.items():
         now = loaded.get(name)
         if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):

@@ -1,5 +1,5 @@
-"""Weights from a file, put into an object as they were saved: matched by name and shape, loaded
-strictly, and kept to the last bit.
+"""Loading weights from a file without changes: matched by name and shape, strictly, and bit by
+bit.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from flowref.backends.torch.weight_values import (
 )
 from flowref.model import TargetError, nearest, one_line
 
-# How deep in a checkpoint a state dict is looked for, and how many names a sentence lists.
+# The depth to which checkpoints are searched for state dicts, and the number of names per sentence.
 DEEPEST, LISTED = 3, 3
 State = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One set of tensors in a file that may be the state of an object: under ``keys``, one inside
-    the other, with ``prefix`` before each name. ``fits``: how many names are those of the object.
+    """A set of tensors in a file that may be the state of an object: under nested ``keys``, with
+    ``prefix`` before each name. ``fits``: how many names are those of the object.
     """
 
     keys: tuple[str, ...]
@@ -41,17 +41,17 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """The keys as they are typed."""
+        """The keys, joined by dots."""
         return ".".join(self.keys)
 
     @property
     def name(self) -> str:
-        """As it is chosen by ``key=``."""
+        """The value of ``key=`` that selects it."""
         return ".".join(filter(None, (self.label, self.prefix.rstrip("."))))
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The tensors by their names without the prefix; of what has none, those aside."""
+        """Tensors by name without the prefix; names without the prefix are dropped."""
         cut = len(self.prefix)
         return {
             name[cut:]: value for name, value in self.state.items() if name[:cut] == self.prefix
@@ -59,19 +59,20 @@ class Candidate:
 
 
 def load_weight_file(obj: Any, path: Path, key: str = "") -> None:
-    """Put the weights of a file into an object, in place. ``key``: which of several in a checkpoint.
+    """Loads the weights of a file into an object, in place; ``key`` selects one of several in a
+    checkpoint.
 
-    The floating tensors of the object are first brought to the default dtype, so that nothing that
-    is saved is rounded on the way. Raises `TargetError` in one sentence.
+    The floating tensors of the object are first cast to the default dtype, so that no saved number
+    is rounded. Raises `TargetError`.
     """
-    module = _owner(obj, path)
+    module = _module_of(obj, path)
     cast(obj, torch.get_default_dtype())
     wanted = module.state_dict(keep_vars=True)
     chosen = _select_candidate(wanted, path, key)
     entries = _with_aliases(chosen.entries, wanted)
-    fits = entries.keys() == wanted.keys() and not _misshaped(entries, wanted)
+    fits = entries.keys() == wanted.keys() and not _names_of_other_shapes(entries, wanted)
     if not fits and not _accepted(module, entries):
-        raise TargetError(_misfit(entries, wanted, path, module))
+        raise TargetError(_mismatch_sentence(entries, wanted, path, module))
     trained = {name for name, _ in trainable(module)}
     refuse_not_finite(entries, wanted, path, trained)
     refuse_negative(entries, wanted, path, trained)
@@ -88,12 +89,13 @@ def load_weight_file(obj: Any, path: Path, key: str = "") -> None:
 
 
 def weight_candidate(obj: Any, path: Path, key: str = "") -> Candidate:
-    """Where in a file the weights of an object are."""
-    return _select_candidate(_owner(obj, path).state_dict(), path, key)
+    """The candidate in a file for the weights of an object; raises `TargetError` if there
+    is none.
+    """
+    return _select_candidate(_module_of(obj, path).state_dict(), path, key)
 
 
-def _owner(obj: Any, path: Path) -> nn.Module:
-    """The module whose state dict is loaded."""
+def _module_of(obj: Any, path: Path) -> nn.Module:
     owners = modules(obj)
     if len(owners) == 1 and owners[0].state_dict():
         return owners[0]
@@ -110,8 +112,8 @@ def _owner(obj: Any, path: Path) -> nn.Module:
 
 
 def _state_candidates(content: Any, wanted: State) -> Iterator[Candidate]:
-    """Every set of tensors in a file, with each prefix that brings names of the object about; the
-    whole set where none does.
+    """Yields every set of tensors in a file, with each prefix under which names match the object;
+    without a prefix if none does.
     """
     for keys, state in _states(content, ()):
         prefixes: Counter[str] = Counter()
@@ -125,7 +127,7 @@ def _state_candidates(content: Any, wanted: State) -> Iterator[Candidate]:
 
 
 def _states(content: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], State]]:
-    """The mappings from names to tensors in a file, by the keys under which they are."""
+    """Yields (keys, mapping) for the mappings from names to tensors in a file."""
     if not isinstance(content, Mapping) or len(at) > DEEPEST:
         return
     named = {name: value for name, value in content.items() if isinstance(name, str)}
@@ -143,7 +145,7 @@ def _states(content: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 
 def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
-    """The candidate that is meant: the one of that key, the only one that fits, else the nearest."""
+    """The selected candidate: that of the key, the only one that fits, else the nearest."""
     content = content_of(path)
     candidates = list(_state_candidates(content, wanted))
     if not candidates:
@@ -157,13 +159,15 @@ def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
         asked = [one for one in candidates if key in (one.name, one.label, one.prefix.rstrip("."))]
         if not asked:
             names = sorted({name for one in candidates for name in (one.name, one.label) if name})
-            told = f"it has {', '.join(names)}" if names else "it is one state dict: leave key= out"
-            raise TargetError(f"{path} has no {key!r}{nearest(key, names)}; {told}")
+            choice = (
+                f"it has {', '.join(names)}" if names else "it is one state dict: leave key= out"
+            )
+            raise TargetError(f"{path} has no {key!r}{nearest(key, names)}; {choice}")
         candidates = asked
     fitting = [
         one
         for one in candidates
-        if one.entries.keys() == wanted.keys() and not _misshaped(one.entries, wanted)
+        if one.entries.keys() == wanted.keys() and not _names_of_other_shapes(one.entries, wanted)
     ]
     if len(fitting) > 1 and not all(_same_weights(fitting[0], other) for other in fitting[1:]):
         names = [one.name or "the whole" for one in fitting]
@@ -175,13 +179,12 @@ def _select_candidate(wanted: State, path: Path, key: str) -> Candidate:
 
 
 def _same_weights(one: Candidate, other: Candidate) -> bool:
-    """Whether two candidates are the same weights under two names."""
     first, second = one.entries, other.entries
     return all(torch.equal(first[name], second[name]) for name in first)
 
 
 def _with_aliases(entries: dict[str, Any], wanted: State) -> dict[str, Any]:
-    """Entries with those of tensors that go by two names, of which safetensors keeps one."""
+    """Entries plus aliases of shared tensors, of which safetensors keeps one name."""
     held = {
         (value.data_ptr(), tuple(value.shape)): name
         for name, value in wanted.items()
@@ -196,8 +199,7 @@ def _with_aliases(entries: dict[str, Any], wanted: State) -> dict[str, Any]:
     return found
 
 
-def _misshaped(entries: State, wanted: State) -> list[str]:
-    """The names under which the shapes differ."""
+def _names_of_other_shapes(entries: State, wanted: State) -> list[str]:
     return [
         name
         for name, value in wanted.items()
@@ -209,45 +211,44 @@ def _misshaped(entries: State, wanted: State) -> list[str]:
 
 
 def _accepted(module: nn.Module, entries: State) -> bool:
-    """Whether the object itself reads such a state dict, as by a hook that knows older names."""
+    """Whether the object itself accepts such a state dict, as with a hook for older names."""
     try:
         duplicate(module).load_state_dict(OrderedDict(entries), strict=True)
-    except Exception:  # which error is told by the names
+    except Exception:  # the names show which error
         return False
     return True
 
 
-def _misfit(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
-    """How the weights differ from those of the object, in a sentence."""
+def _mismatch_sentence(entries: State, wanted: State, path: Path, module: nn.Module) -> str:
     missing = [name for name in wanted if name not in entries]
     others = [name for name in entries if name not in wanted]
     parts = []
     if missing:
         named = [f"{name}{nearest(name, others)}" for name in missing[:LISTED]]
-        parts.append(f"it lacks {_several(named, len(missing))}")
+        parts.append(f"it lacks {_listed(named, len(missing))}")
     if others:
-        parts.append(f"it has {_several(others[:LISTED], len(others))}, which the model lacks")
-    shapes = _misshaped(entries, wanted)
+        parts.append(f"it has {_listed(others[:LISTED], len(others))}, which the model lacks")
+    shapes = _names_of_other_shapes(entries, wanted)
     if shapes:
         named = [
             f"{name} has shape {tuple(entries[name].shape)} and the model's "
             f"{tuple(wanted[name].shape)}"
             for name in shapes[:LISTED]
         ]
-        parts.append(_several(named, len(shapes)))
+        parts.append(_listed(named, len(shapes)))
     return (
         f"{path} does not fit the {type(module).__name__} that is built: {'; '.join(parts)}. Give "
         "the options that it was trained with"
     )
 
 
-def _several(named: list[str], count: int) -> str:
+def _listed(named: list[str], count: int) -> str:
     more = count - len(named)
     return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
 
 
 def _own_state_dict(chosen: Candidate, entries: State) -> OrderedDict[str, Any]:
-    """A state dict of the object's own, apart from what was read, with the versions of its parts."""
+    """A state dict copied from the file's, with the version metadata of its modules."""
     state = OrderedDict(
         (name, value.clone() if isinstance(value, torch.Tensor) else value)
         for name, value in entries.items()

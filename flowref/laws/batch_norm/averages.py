@@ -1,10 +1,10 @@
 r"""Running statistics: which known convention explains an update exactly.
 
-$r \leftarrow (1 - f)\, r + f\, s$ with the statistic s of the batch. The fraction f is the momentum
-(torch), one minus it (where momentum is the factor of the old value), 1/t for the t-th batch (a
-plain average), or 1/t until that is less than the momentum (an average that warms up); the variance
-that enters is unbiased or biased, or makes up with the means that of all values so far: by shares, or with
-the sums of squares divided by one less than their count. None of these is wrong.
+$r \leftarrow (1 - f)\, r + f\, s$ with the statistic s of the batch. The fraction f is the
+momentum (torch), one minus it (if momentum is the factor of the old value), 1/t for the t-th batch
+(a plain average), or 1/t until that is below the momentum (a warm-up). The variance is the
+unbiased or the biased one of the batch, or with the means gives that of all values so far:
+weighted by shares, or as sums of squares divided by their count minus one. All of these are valid.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from flowref.model.figure import COURSE, figure
 from flowref.model.steps import Normalize, Roles, Step, Train
 from flowref.model.structure.lines import update_fraction
 
-# Sizes of the batches in a history, and in one that is shown.
+# Batch sizes of a history, and of one that is plotted.
 SIZES, SHOWN = (5, 11, 3, 8), (5, 11, 3, 8, 6, 9, 4, 12)
-# Up to here a convention explains a history.
+# Relative error up to which a convention explains a history.
 EXPLAINS = 1e-6
 NEW, KEEP, AVERAGE, WARMING = "new", "keep", "average", "warming"
 UNKNOWN, POOLED, COUNTED = "unknown", "pooled", "counted"
@@ -40,23 +40,22 @@ class History(NamedTuple):
     parameters: list[Parameters]
 
     def updates(self) -> Iterator[tuple[Array, Running, Running]]:
-        """Each batch, with the running statistics before and after it."""
+        """Each batch with the running statistics before and after it."""
         states = pairwise(one.running for one in self.parameters)
         for x, (before, after) in zip(self.batches, states, strict=True):
             yield x, before, after
 
 
 class Convention(NamedTuple):
-    """How running statistics are updated: the meaning of the momentum, and n - ``freedom`` in the
-    variance that enters.
+    """A convention of running statistics: the meaning of the momentum, and n - ``freedom`` as
+    divisor of the variance.
     """
 
     momentum: str
     freedom: int
 
 
-def training_history(flow: BatchNormal, batches: list[Array]) -> History:
-    """The history of some batches."""
+def _training_history(flow: BatchNormal, batches: list[Array]) -> History:
     steps: list[Step[Any]] = [step for x in batches for step in (Normalize(x), Roles())]
     life = flow.play([Roles(), Train(), *steps])
     return History(batches, [Parameters.of(flow, roles) for roles in (life[0], *life[3::2])])
@@ -65,14 +64,12 @@ def training_history(flow: BatchNormal, batches: list[Array]) -> History:
 def random_history(
     flow: BatchNormal, rng: np.random.Generator, sizes: tuple[int, ...] = SIZES
 ) -> History:
-    """The history of a few batches of different sizes."""
-    return training_history(flow, [random_batch(flow, rng, rows) for rows in sizes])
+    """The history of a few random batches of different sizes."""
+    return _training_history(flow, [random_batch(flow, rng, rows) for rows in sizes])
 
 
 def fractions(momentum: str, history: History) -> list[float]:
-    """The fraction with which each batch enters, by a convention; nan where the convention cannot
-    be meant.
-    """
+    """The fraction f of each batch by a convention; nan if the convention does not apply."""
     first, count = history.parameters[0], len(history.batches)
     if momentum == AVERAGE:
         return [
@@ -85,7 +82,7 @@ def fractions(momentum: str, history: History) -> list[float]:
         return [np.nan] * count
     if momentum in (NEW, KEEP):
         return [first.momentum if momentum == NEW else 1 - first.momentum] * count
-    # The first batch tells the number of batches so far; the others follow.
+    # The first batch gives the number of batches so far; the others follow.
     start = measured_fractions(history)[0]
     if not 0 < start <= 1:
         return [np.nan] * count
@@ -102,8 +99,8 @@ def measured_fractions(history: History) -> list[float]:
 
 
 def constant_share(history: History) -> float | None:
-    """The fraction with which every batch entered the running mean, where it is one: a momentum,
-    whether or not an attribute tells it.
+    """The common fraction of all batches, a momentum with or without an attribute; None if
+    fractions differ.
     """
     first, *others = measured_fractions(history)
     if not 0 < first <= 1 or any(abs(other - first) > EXPLAINS * first for other in others):
@@ -112,8 +109,8 @@ def constant_share(history: History) -> float | None:
 
 
 def convention_gaps(history: History, convention: Convention) -> Array:
-    """How far a history is from a convention, `(batches, 2, channels)`: of the mean and of the
-    variance, relative.
+    """The relative deviation of a history from a convention, ``(batches, 2, channels)``: of mean
+    and variance.
     """
     shares = fractions(convention.momentum, history)
     rows = [
@@ -131,7 +128,7 @@ def updated(old: Running, x: Array, convention: Convention, share: float) -> Run
     """Running statistics after a batch, by a convention."""
     mean, var = channel_moments(x, convention.freedom)
     if convention.momentum == POOLED:
-        # The variance of all values so far has a part between the batches.
+        # The variance of all values so far includes that between the batches.
         var = var + (1 - share) * (mean - old.mean) ** 2
     new = old.toward(mean, var, share)
     if convention.momentum == COUNTED:
@@ -140,8 +137,8 @@ def updated(old: Running, x: Array, convention: Convention, share: float) -> Run
 
 
 def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
-    """The variance of all values so far, sums of squares divided by their number less ``freedom``; the
-    share of a batch in the mean tells how many there were.
+    """The variance of all values so far, ``(channels,)``, as sums of squares divided by their
+    number minus ``freedom``; the share of a batch in the mean gives their number.
     """
     mean, var = channel_moments(x)
     rows = per_channel(x).shape[1]
@@ -156,22 +153,22 @@ def of_all(old: Running, x: Array, share: float, freedom: int) -> Array:
 def explained(
     history: History, admitted: Callable[[Convention], bool] = lambda convention: True
 ) -> tuple[Convention, Array]:
-    """The convention that explains a history best, among those admitted, torch's first, and how far
-    the history is from it.
+    """The admitted convention that explains a history best, torch's first, and its deviation,
+    ``(batches, 2, channels)``.
     """
     has_momentum = history.parameters[0].momentum is not None
     kinds = [NEW, KEEP, WARMING] if has_momentum else [AVERAGE, UNKNOWN, POOLED]
     conventions = [Convention(kind, freedom) for kind in kinds for freedom in (1, 0)]
-    # With n the shares tell it all.
+    # With divisor n the weights by shares are exact.
     conventions += [] if has_momentum else [Convention(COUNTED, 1)]
     distances = [(one, convention_gaps(history, one)) for one in conventions if admitted(one)]
     return min(distances, key=lambda pair: float(pair[1].max()))
 
 
 def course(flow: Any, batch: Batch) -> Figure:
-    """The running mean, or variance, of the channel that is farthest from the course that the
-    nearest known convention gives: what is recorded before the first batch and after each, and what
-    should be, from the same start.
+    """A figure of the running mean, or variance, of the channel that deviates most from the
+    nearest known convention: recorded before the first batch and after each, and as expected from
+    the same start.
     """
     normalizer = channels_first(flow)
     history = random_history(normalizer, np.random.default_rng(batch.seed), SHOWN)
@@ -196,8 +193,8 @@ def course(flow: Any, batch: Batch) -> Figure:
 
 
 def nearest(history: History) -> Convention:
-    """The convention that explains most of a history; one that is fitted to each batch only where it
-    explains all of it, or where there is no other.
+    """The convention that explains most of a history; one fitted to each batch only if it explains
+    all, or there is no other.
     """
     best, gap = explained(history)
     if gap.max() < EXPLAINS:
@@ -211,6 +208,5 @@ def nearest(history: History) -> Convention:
 
 
 def _relative_gap(values: Any) -> float:
-    """How far the course is from the other, relative to what moves."""
     gap = np.abs(values[:, 0] - values[:, 1]).max()
     return float(np.nan_to_num(gap / (np.abs(values).max() + 1e-300), nan=np.inf))

@@ -1,6 +1,4 @@
-"""A batch normalizer as if its channels lay on axis 1 of a batch, wherever they lie: what its laws
-are given.
-"""
+"""A view of a batch normalizer with its channels on axis 1, which its laws measure."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ FIRST = (0,)
 
 
 def channels_first(flow: Any) -> Any:
-    """The subject with its channels first; the subject itself where they are."""
+    """The subject with its channels on axis 1; the subject itself if they are there."""
     normalizer = flow.facts.normalizer
     if normalizer is None or normalizer.statistics in SAMPLE:
         return flow
@@ -35,7 +33,7 @@ def channels_first(flow: Any) -> Any:
 
 
 def channels_to_front(x: Array, channel: Sequence[int]) -> Array:
-    """A batch with its channels on axis 1, all axes of theirs in one."""
+    """A batch ``(n, channels, *positions)`` with all channel axes merged into axis 1."""
     front = [axis + 1 for axis in channel]
     others = [axis for axis in range(1, x.ndim) if axis not in front]
     moved = x.transpose(0, *front, *others)
@@ -43,8 +41,8 @@ def channels_to_front(x: Array, channel: Sequence[int]) -> Array:
 
 
 def back(x: Any, channel: Sequence[int], shape: Shape) -> Array:
-    """A batch with its channels where they lie; one of another rank keeps its axes in their order,
-    channels last where they are last.
+    """The inverse of `channels_to_front`; a batch of another rank keeps the order of its axes,
+    with channels last if they are last.
     """
     x = np.asarray(x)
     if len(channel) == 1:
@@ -64,12 +62,12 @@ def _played(
     play: Any, channel: Sequence[int], shape: Shape, steps: Sequence[Step[Any]], fresh: bool = False
 ) -> Life:
     outcomes = play([_placed(step, channel, shape) for step in steps], fresh)
-    told = [_channels_first_output(out, channel, shape) for out in outcomes]
+    outputs = [_channels_first_output(out, channel, shape) for out in outcomes]
     return Life(
         steps,
         [
             new if isinstance(step, Normalize | Run | Pullback) else out
-            for step, out, new in zip(steps, outcomes, told, strict=True)
+            for step, out, new in zip(steps, outcomes, outputs, strict=True)
         ],
     )
 

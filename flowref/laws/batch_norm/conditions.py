@@ -1,4 +1,4 @@
-"""What must be true of a batch normalizer before its laws speak."""
+"""Conditions under which laws of batch normalizers apply."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, State, Train
 from flowref.model.structure.lines import WIDE
 
-# A spread beside which no eps counts, and how little the output may then move with eps.
+# A spread for which eps is negligible, and the allowed relative change of the output with eps.
 HUGE_SPREAD, UNMOVED = 1e8, 1e-6
 EPS_VALUES, MOMENTUM_VALUES = (1e-3, 1e-2), (0.25, 0.5)
 
@@ -30,7 +30,7 @@ has_axes = Requirement(lambda flow: bool(flow.event_shape), "its events have no 
 has_channels = Requirement(lambda flow: number_of_channels(flow) > 1, "it has one channel")
 normalizes_by_the_batch = Requirement(
     lambda flow: flow.normalizer.statistics == "batch",
-    "in train mode it normalizes by running averages, which other laws are about",
+    "in train mode it normalizes by running averages, which other laws check",
 )
 normalizes_by_averages = Requirement(
     lambda flow: flow.normalizer.statistics == RUNNING,
@@ -42,14 +42,14 @@ keeps_averages = Requirement(
 )
 normalizes_batches = Requirement(
     lambda flow: flow.normalizer.statistics not in SAMPLE,
-    "it normalizes each sample by itself, which other laws are about",
+    "it normalizes each sample by itself, which other laws check",
 )
 normalizes_whole_batches = Requirement(
     lambda flow: flow.normalizer.statistics not in (PARTS, RENORM),
-    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws are about",
+    "it normalizes parts of a batch by themselves, or renormalizes it, which other laws check",
 )
 
-# The roles that something plays, and what is trained.
+# The known roles, and trained parameters.
 keeps_statistics = Requirement(
     lambda flow: set(STATISTICS) <= set(flow.normalizer.roles),
     "it keeps no running statistics under a known name",
@@ -64,7 +64,7 @@ has_no_statistics = Requirement(
 )
 has_no_other_statistics = Requirement(
     lambda flow: bool(flow.promises.get("batch-statistics")) and not unexplained(flow),
-    "what it normalizes by in eval mode is not known",
+    "the statistics of its eval mode are not known",
 )
 has_size = Requirement(
     lambda flow: bool({*STATISTICS, "weight", "bias"} & set(flow.normalizer.roles)),
@@ -74,7 +74,7 @@ has_parameters = Requirement(lambda flow: flow.trainable, "it has no parameters"
 has_momentum = Requirement(
     lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", waits=True
 )
-tells_eps = Requirement(  # of a fixed map it cannot be measured
+tells_eps = Requirement(  # a fixed map does not show it
     lambda flow: "eps" in flow.normalizer.roles, "its eps is not known", waits=True
 )
 counts = Requirement(
@@ -85,11 +85,11 @@ averages_variances = Requirement(
         "running_var" not in (forms := flow.normalizer.forms)
         or forms["running_var"].kind == "itself"
     ),
-    "it averages another function of the variance, which another law is about",
+    "it averages another function of the variance, which another law checks",
 )
 stands_offsets = Requirement(
     lambda flow: flow.normalizer.declared.get("offsets") != "documented",
-    "its documentation says that its variance is the less accurate one of one pass",
+    "its documentation states the less accurate one-pass variance",
 )
 
 # Layers of flows.
@@ -109,7 +109,7 @@ def offers_log_det(flow: BatchNormal) -> bool:
 
 @requires("in train mode it returns a constant, whatever the batch")
 def is_not_constant(flow: BatchNormal) -> bool:
-    """Some channel has a weight."""
+    """Some channel has a nonzero weight."""
     x = WIDE * normal_batch(flow, np.random.default_rng(1), ROWS)
     return (
         bool((np.abs(fit_channel_line(x, output(flow, x, Train())).slope) > 0).any())
@@ -129,14 +129,12 @@ def is_per_channel(flow: BatchNormal) -> bool:
 
 @requires("in train mode it is the same fixed map as in eval mode")
 def has_modes(flow: BatchNormal) -> bool:
-    """Layers that are the same fixed map in both modes are used for fine-tuning; train mode means
-    nothing to them.
-    """
+    """Layers that are the same fixed map in both modes are used for fine-tuning."""
     x = 3 + 2 * normal_batch(flow, np.random.default_rng(0), 8)
     trained, error = attempt(flow.play, [Train(), Normalize(x), State()])
     evaluated, refusal = attempt(flow.play, [Eval(), Normalize(x), Normalize(x[:5]), State()])
     if error or refusal:
-        return True  # the law itself runs into it, which is then an error with a counterexample
+        return True  # the law itself will raise, which is then an error with a counterexample
     (_, y, after), (_, whole, part, before) = trained, evaluated
     fixed = np.array_equal(y, whole) and np.allclose(whole[:5], part, rtol=1e-9, atol=1e-12)
     same = set(before) == set(after) and all(
@@ -150,11 +148,11 @@ def train_is_eval_map(flow: BatchNormal) -> bool:
     return has_modes.unmet(flow) is not None
 
 
-is_fixed = Requirement(train_is_eval_map, "train mode is another map than eval mode")
+is_fixed = Requirement(train_is_eval_map, "train mode and eval mode are different maps")
 
 
 def unexplained(flow: BatchNormal) -> list[str]:
-    """Names of floating parameters and buffers that no role names."""
+    """Names of floating parameters and buffers without a known role."""
     roles = set(flow.normalizer.roles.values())
     return [
         name
@@ -173,29 +171,29 @@ def names_its_parameters(flow: BatchNormal) -> bool:
     return True
 
 
-@requires(
-    "its output is not multiplied by its weight and moved by its bias as they are", waits=True
-)
+@requires("its output is not scaled by its weight and shifted by its bias as they are", waits=True)
 def uses_its_parameters(flow: BatchNormal) -> bool:
-    """The parameters that play the roles of weight and bias are those of the map, in train or in eval
+    """The tensors in the roles of weight and bias scale and shift the output, in train or in eval
     mode.
     """
     first, second = apparent(flow, -0.7, -0.3), apparent(flow, 1.1, -0.3)
     if first is None or second is None:
-        return True  # the law itself runs into the error
+        return True  # the law itself will raise
     assigned, *measured = first
     if any(one.like(assigned) for one in measured):
         return True
     if not all(one.like(measured[0]) for one in measured):
         return True
-    # Parameters may be kept in another form, each in its own; a bias that the weight moves is no
-    # form of the bias.
+    # Parameters may be stored in another form, each by itself; a bias that depends on the weight is
+    # none.
     bias, moved = measured[0].bias, second[1].bias
     return not Affine(bias, bias).like(Affine(moved, moved))
 
 
 def effective(role: str, values: tuple[float, float]) -> Requirement:
-    """A constant that can be set, and whose setting changes what a normalizer does."""
+    """The requirement that a constant can be set to each of ``values``, and that this changes the
+    output.
+    """
 
     @requires(f"its {role} is fixed when it is built")
     def has_effect(flow: BatchNormal) -> bool:
@@ -210,7 +208,9 @@ def effective(role: str, values: tuple[float, float]) -> Requirement:
 
 
 def _response(flow: BatchNormal, role: str, value: float) -> tuple[Array, Array | None]:
-    """The output of a narrow batch, and the running mean after it, with a constant set."""
+    """The output of a narrow batch with a constant set, and the running mean after it. Raises
+    `Unsupported` if it cannot be set.
+    """
     x = NEAR**0.5 * normal_batch(flow, np.random.default_rng(2), 8)
     assign = Assign(role, value)
     if not settable(flow, assign):
@@ -223,8 +223,8 @@ def _response(flow: BatchNormal, role: str, value: float) -> tuple[Array, Array 
 
 @requires("its eps enters more than the variance", waits=True)
 def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
-    """Some add eps to their weight as well, so that it stays away from zero: seen where the spread
-    of a batch is huge.
+    """Some layers add eps to their weight as well, which keeps it from zero; a batch of huge
+    spread shows that.
     """
     x = HUGE_SPREAD * normal_batch(flow, np.random.default_rng(3), 8)
     one, two = (output(flow, x, Assign("eps", value), Train()) for value in EPS_VALUES)
@@ -233,29 +233,29 @@ def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
 
 
 channelled = normalizes_batches & normalizes_whole_batches & has_axes & is_per_channel
-# It does in train mode something else than in eval mode.
+# Train mode and eval mode differ.
 usual = channelled & has_modes
 
 
 @requires("its framework has names of its own")
 def follows_torch(flow: BatchNormal) -> bool:
-    """Nothing declares that its momentum is that of another framework."""
+    """No declaration names another framework's momentum."""
     return flow.normalizer.declared.get("momentum") != "keep"
 
 
 @requires("its weight and its bias are not known")
 def plainly_scaled(flow: BatchNormal) -> bool:
-    """Nothing is trained, or what renormalizes is multiplied and moved by what is known."""
+    """Nothing is trained, or weight and bias of a renormalizing layer are known."""
     return not flow.trainable or (
         flow.normalizer.statistics == RENORM and affine.unmet(flow) is None
     )
 
 
-# It normalizes by the statistics of the batch in train mode.
+# In train mode it normalizes by the statistics of the batch.
 normalizes = normalizes_batches & normalizes_by_the_batch & usual
 tracks = usual & keeps_statistics
 averages = tracks & averages_variances
-# Its output is multiplied by its weight and moved by its bias.
+# Its output is scaled by its weight and shifted by its bias.
 affine = names_its_parameters & uses_its_parameters
 understood = normalizes & affine
 understood_and_tracks = tracks & affine

@@ -1,5 +1,5 @@
-"""Advice on what is no claim of the paper: where a batch normalizer departs from torch's conventions
-and does not say so, and which batches it accepts.
+"""Advice beyond the paper: undocumented departures of a batch normalizer from torch's conventions,
+and accepted batches.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ KEYS = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 # Ranks of a batch that are tried.
 RANKS = (2, 3, 4, 5)
 
-# What numbers mean.
+# Meaning of numbers.
 
 
 def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
-    """The convention that explains the running statistics; `Undecidable` where none does."""
+    """The convention that explains the running statistics. Raises `Undecidable` if none does."""
     convention, gap = explained(random_history(flow, np.random.default_rng(batch.seed)))
     if not gap.max() < EXPLAINS:
         raise Undecidable(
@@ -55,7 +55,7 @@ def convention_of(flow: BatchNormal, batch: Batch) -> Convention:
 
 
 def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: str) -> Residual:
-    """A departure that was seen and of which the documentation does not say so."""
+    """An exact residual: a departure that was observed but is not documented."""
     return flags(seen and flow.normalizer.declared.get(option) != declared, 1, note)
 
 
@@ -68,7 +68,7 @@ def undeclared(flow: BatchNormal, seen: bool, option: str, declared: str, note: 
 )
 def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     """The momentum is the fraction with which a batch enters the running statistics, as in torch,
-    or, where the documentation says so, the fraction of the old value that is kept.
+    or, if documented, the fraction of the old value that is kept.
     """
     found = convention_of(flow, batch).momentum
     if flow.normalizer.declared.get("momentum") == KEEP:
@@ -85,8 +85,8 @@ def momentum_convention(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"Ioffe and Szegedy 2015, algorithm 2, and {TORCH}: the variance used in inference is the unbiased estimate",
 )
 def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
-    """The running variance averages the unbiased variances of the batches, or the documentation
-    says that it averages the biased ones.
+    """The running variance averages the unbiased variances of the batches, or, if documented, the
+    biased ones.
     """
     biased = convention_of(flow, batch).freedom == 0
     note = "the running variance averages biased variances: (n - 1)/n times torch's"
@@ -100,9 +100,7 @@ def running_variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
     source="Ioffe and Szegedy 2015, algorithm 1: a batch is normalized by its biased variance",
 )
 def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
-    """A batch is normalized by its biased variance, or the documentation says that it is by the
-    unbiased one.
-    """
+    """A batch is normalized by its biased variance, or, if documented, by the unbiased one."""
     unbiased = Parameters.of(flow).measured_freedom == 1
     note = "batches are normalized by their unbiased variance: n/(n - 1) times the paper's"
     return undeclared(flow, unbiased, "variance", "unbiased", note)
@@ -128,7 +126,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
         "running mean": (known.running_mean, 0.0),
         "running var": (known.running_var, 1.0),
     }
-    # A weight computed from something unconstrained is nearly 1.
+    # A weight computed from an unconstrained parameter is only nearly 1.
     wrong = [
         f"{name} {got[0]:g}"
         for name, (got, expected) in usual_values.items()
@@ -145,7 +143,7 @@ def initial_values(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{TORCH}: weight, bias, running_mean, running_var of shape (C,), and num_batches_tracked",
 )
 def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
-    """The state_dict has names and shapes of that of nn.BatchNorm with the same options, so that
+    """The state_dict has the names and shapes of nn.BatchNorm with the same options, so that
     weights can be exchanged.
     """
     state, shape = flow.play([State()])[0], (number_of_channels(flow),)
@@ -158,12 +156,12 @@ def state_dict_keys(flow: BatchNormal, batch: Batch) -> Residual:
     return flags(bool(odd), 1, f"its state_dict has {listed_names(odd)}")
 
 
-# Which batches are accepted. Advice: these are batches of which no paper speaks, and a layer that takes
-# them is right on all others.
+# Accepted batches. Advice: no paper defines these batches, and a layer that accepts them is right
+# on all others.
 
 
 def one_value(flow: BatchNormal, seed: int) -> Array:
-    """A batch of one sample with one position."""
+    """A batch of one sample with one position, ``(1, channels, 1, ...)``."""
     shape = (1, number_of_channels(flow), *[1] * (len(flow.event_shape) - 1))
     return nearest_float32(np.random.default_rng(seed).standard_normal(shape))
 
@@ -175,8 +173,8 @@ def one_value(flow: BatchNormal, seed: int) -> Array:
     source=f"{TORCH} raise ValueError: one value is its own mean, and the output would be the bias whatever comes in",
 )
 def single_value_refused(flow: BatchNormal, batch: Batch) -> Residual:
-    """A train-mode batch of one value per channel raises an error, or the documentation says that
-    it is accepted.
+    """A train-mode batch of one value per channel raises an error, unless it is documented as
+    accepted.
     """
     if flow.normalizer.declared.get("single") == "accepted":
         raise Unsupported("its documentation says that one value per channel is accepted")
@@ -192,15 +190,18 @@ Statistics = dict[str, Array]
 def output_and_statistics(
     flow: BatchNormal, x: Array
 ) -> tuple[Array, Statistics, Statistics] | None:
-    """What a train-mode batch becomes, and the running statistics before and after it by the words
-    for them; None where it is refused.
+    """The output of a train-mode batch, and the running statistics before and after it, by name;
+    None if the batch is rejected.
     """
     life, error = attempt(flow.play, [Roles(), Train(), Normalize(x), Roles()])
     if error:
         return None
     before, after = (
-        {role.replace("_", " "): one for role, one in Parameters.of(flow, told).statistics.items()}
-        for told in (life[0], life[3])
+        {
+            role.replace("_", " "): one
+            for role, one in Parameters.of(flow, outcome).statistics.items()
+        }
+        for outcome in (life[0], life[3])
     )
     return life[2], before, after
 
@@ -212,8 +213,8 @@ def output_and_statistics(
     source=f"{TORCH} return an empty batch and leave the running statistics as they are",
 )
 def empty_batch(flow: BatchNormal, batch: Batch) -> Residual:
-    """A train-mode batch without samples raises an error, or returns an empty batch and leaves the
-    running statistics as they are.
+    """A train-mode batch without samples raises an error, or returns an empty batch and does not
+    change the running statistics.
     """
     x = np.zeros((0, *flow.event_shape))
     y, before, after = output_and_statistics(flow, x) or (x, {}, {})
@@ -254,10 +255,10 @@ def channel_count(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{TORCH} check the rank in every mode; a check in train mode alone lets eval mode broadcast along a wrong axis",
 )
 def ranks(flow: BatchNormal, batch: Batch) -> Residual:
-    """A batch of a rank that is refused in one mode is refused in the other."""
+    """A batch of a rank that is rejected in one mode is rejected in the other."""
     rng, count, odd = np.random.default_rng(batch.seed), number_of_channels(flow), []
     for rank in RANKS:
-        # Positions as many as channels: what broadcasts along a wrong axis then fits.
+        # As many positions as channels, so that broadcasting along a wrong axis fits.
         x = nearest_float32(rng.standard_normal((4 * count, *[count] * (rank - 1))))
         taking = [mode for mode, step in MODES.items() if not attempt(output, flow, x, step)[1]]
         if len(taking) == 1:

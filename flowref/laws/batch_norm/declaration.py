@@ -1,4 +1,4 @@
-"""How laws of batch normalization are declared, and the residual of a whole batch."""
+"""Declaration of batch normalization laws, and the residual of a whole batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flowref.model.law import Measure
 
 
 def batch_norm_law(law_id: str, *, effort: int = 4, **details: Any) -> Callable[[Measure], Law]:
-    """Declare a law of whole batches: one residual each, on batches of its own. It is given the
-    normalizer with its channels first.
+    """Declare a law of whole batches: one residual per batch, drawn by the law, of the normalizer
+    with its channels first.
     """
     if (applies := details.get("applies")) is not None:
         details["applies"] = Requirement(_Viewed(applies), applies.otherwise)
@@ -27,7 +27,7 @@ def batch_norm_law(law_id: str, *, effort: int = 4, **details: Any) -> Callable[
 
 @dataclass(frozen=True)
 class _Viewed:
-    """A requirement that is asked of the normalizer with its channels first."""
+    """A requirement evaluated on the normalizer with its channels first."""
 
     requirement: Requirement
 
@@ -44,15 +44,15 @@ def _given_channels_first(measure: Measure) -> Measure:
     return measured
 
 
-# Advice that is followed or not, whatever the batch and the parameters.
+# Advice that does not depend on the batch or the parameters.
 batch_norm_advice = partial(batch_norm_law, force=ADVICE, tolerance=EXACT, effort=1, scales=GIVEN)
 
 
 def batch_residual(
     value: Array, note: str = "", nats: float | None = None, **numbers: Array | float
 ) -> Residual:
-    """The residual of a whole batch, one column per channel; named numbers get the row that readers
-    look up. ``nats``: the error of a log-det.
+    """The residual of a whole batch, one column per channel; named numbers show the row that is
+    reported. ``nats``: the error of a log-det.
     """
     row = np.asarray(value, dtype=np.float64).reshape(1, -1)
     observed = {

@@ -1,5 +1,5 @@
-r"""Laws of batch normalization as a layer of a flow: the log-det of a map with a slope a per channel
-and S positions is $S \sum_c \log|a_c|$; and what the inverse does.
+r"""Batch normalization as a layer of a flow: the log-det of a map with a slope a per channel and S
+positions is $S \sum_c \log|a_c|$; and the inverse.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ from flowref.model.steps import Eval, Normalize, Pullback, Run, Train
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7"
 NO_BIJECTION = "a weight is zero, and the map no bijection"
-# A map is a line, whose slope its log-det has, if its values are no further from it.
+# Relative residual up to which a map is affine per channel, so that its log-det is that of its
+# slopes.
 LINE = 1e-6
-# The largest batch whose whole Jacobian is taken, in entries.
+# The largest batch whose Jacobian is computed, in entries.
 ENTRIES = 64
-# What the log-det of the batch map may differ from the sum of those reported, per sample, in nats.
+# The allowed difference between the log-det of the batch map and the sum of the reported ones, per
+# sample, in nats.
 NATS = 1e-3
 
 
 class LogDet(NamedTuple):
-    """A log-det beside the one expected, and how far they are apart per sample, relative to the size
-    of the terms.
+    """A log-det with the expected one, and their difference per sample, relative to the size of
+    the terms.
     """
 
     off: Array
@@ -62,14 +64,14 @@ class LogDet(NamedTuple):
     expected: float
 
     def residual(self, off: Array, note: str) -> Residual:
-        """The residual of a law, with its numbers for the reader."""
+        """The residual of a law, with both log-dets for the report."""
         nats = float(np.abs(self.ladj - self.expected).max())
         return batch_residual(off, note, nats=nats, log_det=self.ladj[0], expected=self.expected)
 
 
 def log_det_against_slopes(flow: BatchNormal, out: Mapped, x: Array, logs: Array) -> LogDet:
-    """What a call returned, beside the sum over all positions of logarithms whose sum over the
-    channels is that of the slopes.
+    """The log-det of a call compared with the sum over all positions of ``logs``, the log-slope of
+    each channel.
     """
     ladj, positions = reported(flow, out, len(x)), int(np.prod(x.shape[2:]))
     expected = float(positions * logs.sum())
@@ -78,7 +80,7 @@ def log_det_against_slopes(flow: BatchNormal, out: Mapped, x: Array, logs: Array
 
 
 def log_slopes(x: Array, y: Array) -> Array:
-    """Of the line of each channel."""
+    """The log of the fitted slope of each channel, ``(channels,)``."""
     with np.errstate(all="ignore"):
         return np.asarray(np.log(np.abs(fit_channel_line(x, y).slope)))
 
@@ -92,13 +94,13 @@ def log_slopes(x: Array, y: Array) -> Array:
 )
 def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
     r"""In train and in eval mode, the log-det of the normalizing call is $S \sum_c \log|a_c|$ for
-    events of S positions, the same for every sample, with the slope $a_c$ of its own output; and so
-    it is in eval mode for the call that undoes it.
+    events of S positions, equal for all samples, with the slope $a_c$ of its own output; in eval
+    mode the same holds for the inverse call.
     """
     x, call = random_batch(flow, np.random.default_rng(batch.seed)), flow.normalizer.call
-    # In train mode what undoes it has no statistics of its own: another law advises.
+    # In train mode the inverse has no statistics of its own: another law advises.
     asked = [("eval", Eval(), call), ("train", Train(), call), ("eval", Eval(), OPPOSITE[call])]
-    told = {}
+    compared = {}
     for mode, step, which in [one for one in asked if one[2] in flow.calls]:
         life, error = attempt(flow.play, [step, Run(which, x)])
         if error or life[-1].ladj is None or np.shape(life[-1].value) != x.shape:
@@ -106,13 +108,13 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
         y = np.asarray(life[-1].value)
         logs = log_slopes(x, y)
         if np.isfinite(logs).all() and fit_channel_line(x, y).relative.max() < LINE:
-            told[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
-    if not told:
-        raise Undecidable("no call is a line with a log-det")
-    worst = {key: float(nan_as_inf(one.off).max()) for key, one in told.items()}
+            compared[mode, which] = log_det_against_slopes(flow, life[-1], x, logs)
+    if not compared:
+        raise Undecidable("no call is affine per channel with a log-det")
+    worst = {key: float(nan_as_inf(one.off).max()) for key, one in compared.items()}
     mode, which = max(worst, key=lambda key: worst[key])
     note = f"in {mode} mode the log-det of {which} is not that of its slopes"
-    return told[mode, which].residual(np.array(list(worst.values())), note)
+    return compared[mode, which].residual(np.array(list(worst.values())), note)
 
 
 @batch_norm_law(
@@ -125,9 +127,7 @@ def log_det_of_slopes(flow: BatchNormal, batch: Batch) -> Residual:
     source="the statistics of a batch are not known to the inverse; libraries refuse it in train mode or document what it is",
 )
 def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the call that undoes normalization raises an error, or gives back the batch
-    that was normalized.
-    """
+    """In train mode the inverse call raises an error, or returns the batch that was normalized."""
     x = random_batch(flow, np.random.default_rng(batch.seed))
     undo = Run(OPPOSITE[flow.normalizer.call], output(flow, x, Train()))
     life, error = attempt(flow.play, [Train(), Normalize(x), undo])
@@ -178,5 +178,5 @@ def batch_jacobian(flow: BatchNormal, batch: Batch) -> Residual:
         "sum of log-dets": np.array([total]),
         "log-det of the batch map": np.array([truth]),
     }
-    said = note if gap > NATS else ""
-    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=said)
+    shown = note if gap > NATS else ""
+    return Residual(np.array([[gap]]), allowed=NATS, observed=observed, note=shown)

@@ -2,10 +2,10 @@ r"""The formula of batch normalization, and its numbers in a normalizer.
 
 $$y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$$
 
-for each channel. The numbers are known in two ways: by the names of attributes
-(`Parameters`), and by calls alone, whatever attributes are called: a channel of a batch goes through
-a line $y = a x + l$ (`ChannelLineFit`), and lines at batches of huge and of tiny spread show w, b,
-$\epsilon$ and n - ``freedom`` in the variance (`Scale`).
+This holds for each channel. The numbers are known in two ways: by the names of attributes
+(`Parameters`), and by calls only, whatever the attributes are called: a channel of a batch is
+mapped by a line $y = a x + l$ (`ChannelLineFit`), and lines at batches of huge and of tiny spread
+give w, b, $\epsilon$ and n - ``freedom`` in the variance (`Scale`).
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
 from flowref.model.structure.lines import NARROW, WIDE, Scale, fit_lines, scale
 
 STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
-# Two values measure what is not known: so far apart that eps does not count, and so near that
-# nothing else does.
+# Two spreads measure the unknown constants: one so large that eps is negligible, one so small that
+# only eps matters.
 FAR, NEAR = 1e3, 1e-7
-# The rows of batches of huge and of tiny spread.
+# Rows of the batches of huge and tiny spread.
 ROWS = 16
-# A measured constant that is so near to one of three digits is that one.
+# A measured constant this close to one of three digits is that one.
 FEW_DIGITS = 1e-5
-# How near weight and bias that are measured must come to others, but for conventions of the variance.
+# Relative agreement of measured weight and bias with others, up to conventions of the variance.
 ALIKE = 0.05
 
 
 class Running(NamedTuple):
-    """Mean and variance of each channel, ``(channels,)``, as they are kept or as those of a batch."""
+    """Mean and variance of each channel, ``(channels,)``, running or of a batch."""
 
     mean: Array
     var: Array
 
     def toward(self, mean: Array, var: Array, share: float) -> Running:
-        r"""The update of running statistics, $r \leftarrow (1 - f)\,r + f\,s$."""
+        r"""The update of running statistics, $r \leftarrow (1 - f)\,r + f\,s$ with f = ``share``."""
         return Running((1 - share) * self.mean + share * mean, (1 - share) * self.var + share * var)
 
     def off(self, expected: Running, of_mean: Array, of_var: Array) -> Array:
-        """How far both are from others, relative to sizes, ``(2, channels)``."""
+        """The deviation of both from ``expected``, relative to sizes, ``(2, channels)``."""
         return np.stack(
             [
                 ratio(np.abs(self.mean - expected.mean), of_mean),
@@ -67,8 +67,8 @@ class Running(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameters:
-    """The numbers of a batch normalizer by their names, ``(channels,)`` or single; None for a role
-    that nothing plays.
+    """The numbers of a batch normalizer by their names, ``(channels,)`` or scalar; None for a
+    missing role.
     """
 
     flow: BatchNormal
@@ -82,12 +82,12 @@ class Parameters:
 
     @classmethod
     def of(cls, flow: BatchNormal, roles: Mapping[str, Any] | None = None) -> Parameters:
-        """From the outcome of a step `Roles` in some life, or of one played now."""
-        told = flow.play([Roles()])[0] if roles is None else roles
+        """From the outcome of a step `Roles` in a history, or of a new one."""
+        tensors = flow.play([Roles()])[0] if roles is None else roles
         arrays: dict[str, Any] = {
             role: None
-            if told.get(role) is None
-            else np.asarray(told[role], dtype=np.float64).reshape(-1)
+            if tensors.get(role) is None
+            else np.asarray(tensors[role], dtype=np.float64).reshape(-1)
             for role in ("weight", "bias", *STATISTICS, *SINGLE)
         }
         single: dict[str, Any] = {
@@ -97,23 +97,23 @@ class Parameters:
 
     @property
     def scale(self) -> Array:
-        """The weight of each channel, ones where there is none."""
+        """The weight of each channel, ``(channels,)``; ones if there is none."""
         return np.ones(number_of_channels(self.flow)) if self.weight is None else self.weight
 
     @property
     def shift(self) -> Array:
-        """The bias of each channel, zeros where there is none."""
+        """The bias of each channel, ``(channels,)``; zeros if there is none."""
         return np.zeros(number_of_channels(self.flow)) if self.bias is None else self.bias
 
     @property
     def statistics(self) -> dict[str, Array]:
-        """The running statistics that are kept, by role."""
+        """The running statistics that exist, by role."""
         kept = zip(STATISTICS, (self.running_mean, self.running_var), strict=True)
         return {role: values for role, values in kept if values is not None}
 
     @property
     def running(self) -> Running:
-        """Both running statistics; `Unsupported` where one is not kept."""
+        """Both running statistics. Raises `Unsupported` if one is missing."""
         if self.running_mean is None or self.running_var is None:
             raise Unsupported("it keeps no running statistics under a known name")
         return Running(self.running_mean, self.running_var)
@@ -129,40 +129,37 @@ class Parameters:
         )
 
     def magnitude(self, hat: Array) -> Array:
-        """The size of the terms of that, with those of the standardization, per channel."""
+        r"""The size of the terms of $w \hat x + b$ and of the standardization, ``(channels,)``."""
         return np.asarray(np.abs(self.scale) * (1 + largest_per_channel(hat)) + np.abs(self.shift))
 
     def off(self, y: Array, x: Array, mean: Array, var: Array) -> Array:
-        """How far an output is from the formula with a mean and a variance, relative to the size of
-        its terms, ``(channels,)``.
+        """The deviation of an output from the formula with a mean and a variance, relative to the
+        size of its terms, ``(channels,)``.
         """
         hat = self.hat(x, mean, var)
         return channel_gap(y, self.affine(hat), self.magnitude(hat))
 
     @cached_property
     def measured(self) -> Scale:
-        """Weight, bias, eps and freedom as calls in train mode show them."""
+        """Weight, bias, eps and freedom as measured by calls in train mode."""
         return scale_of(self.flow)
 
     @property
     def epsilon(self) -> float:
-        r"""The $\epsilon$ of the normalizer; where it is no attribute, that with which a batch of
-        tiny spread is normalized.
+        r"""The $\epsilon$ of the normalizer; without an attribute, as measured with a batch of
+        tiny spread.
         """
         return self.measured.eps if self.eps is None else self.eps
 
     @property
     def measured_freedom(self) -> int:
-        """Whether a batch is in fact normalized with n - 1 instead of n, 1 or 0, for laws that hold
-        of either.
-        """
+        """1 if a batch is normalized with n - 1, 0 with n, for laws that hold for either."""
         return self.measured.freedom
 
     @property
     def freedom(self) -> int:
-        """The same where it is admitted: where that is declared, and in a flow layer. A flow layer
-        claims a map with its log-det, of which any variance makes one; that it is not the paper's is
-        advice.
+        """The same if permitted: if it is declared, and in a flow layer. A flow layer is a map
+        with its log-det for any variance; that it is not the paper's is advice.
         """
         if self.flow.normalizer.declared.get("variance") == "unbiased":
             return 1
@@ -170,7 +167,7 @@ class Parameters:
 
 
 def is_flow(flow: BatchNormal) -> bool:
-    """Whether a normalizer is a layer of a flow, which has an inverse or returns a log-det."""
+    """Whether a normalizer is a layer of a flow, with an inverse or a log-det."""
     if "inverse" in flow.calls:
         return True
     run = Run(flow.normalizer.call, np.zeros((2, *flow.event_shape)))
@@ -178,7 +175,7 @@ def is_flow(flow: BatchNormal) -> bool:
 
 
 class ChannelLineFit(NamedTuple):
-    """Slope and level of the line of each channel, and how far its values are from it, alone and
+    """Slope and level of the line of each channel, and the residual of the fit, absolute and
     relative to the size of its terms, ``(channels,)`` each.
     """
 
@@ -189,8 +186,8 @@ class ChannelLineFit(NamedTuple):
 
 
 def fit_channel_line(x: Array, y: Array) -> ChannelLineFit:
-    """The line that comes nearest to what each channel was mapped to; `Unsupported` where the output
-    has another shape.
+    """The least-squares line of each channel. Raises `Unsupported` if the output has another
+    shape.
     """
     found = fit_lines(per_channel(x), per_channel(shaped(y, x)))
     size = np.abs(found.slope) * largest_per_channel(x) + np.abs(found.level)
@@ -199,7 +196,7 @@ def fit_channel_line(x: Array, y: Array) -> ChannelLineFit:
 
 
 def shaped(y: Array, x: Array) -> Array:
-    """An output, of the shape of its input; `Unsupported` where it has another."""
+    """The output as an array. Raises `Unsupported` if it has another shape than the input."""
     if np.shape(y) != np.shape(x):
         raise Unsupported(f"its output has shape {np.shape(y)}, where its input has {np.shape(x)}")
     return np.asarray(y, dtype=np.float64)
@@ -216,11 +213,11 @@ def scale_of(flow: BatchNormal) -> Scale:
 
 
 def constant(measured: float, least: float = 1e-2 * NARROW**2) -> float:
-    """A constant as it was written, where it has few digits; zero where it is nothing beside the
-    narrowest batch.
+    """A constant rounded to three digits if it has few; zero if it is negligible for the narrowest
+    batch.
     """
     if not np.isfinite(measured):
-        raise Unsupported("its eps is not seen, since it returns a constant")
+        raise Unsupported("its eps has no effect, since it returns a constant")
     if abs(measured) <= least:
         return 0.0
     written = float(f"{measured:.3g}")
@@ -234,15 +231,15 @@ class Affine(NamedTuple):
     bias: Array
 
     def like(self, other: Affine) -> bool:
-        """Whether two agree but for conventions of the variance."""
+        """Whether two agree up to conventions of the variance."""
         size = ALIKE * (0.05 + np.abs(other.weight))
         return all(bool((np.abs(a - b) <= size).all()) for a, b in zip(self, other, strict=True))
 
 
 def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | None:
-    """Weight and bias as attributes, and as the output shows them in train mode and, where
-    statistics are kept, in eval mode: after they were set, where that is possible, to values that
-    rise from these over the channels. None where a call raises.
+    """Weight and bias as attributes, and as measured from the output in train mode and, with
+    statistics, in eval mode, after they were set, if possible, to values rising from these over
+    the channels. None if a call raises.
     """
     x = normal_batch(flow, np.random.default_rng(1), 64)
     begin: list[Step[Any]] = []
@@ -271,8 +268,8 @@ def apparent(flow: BatchNormal, weight: float, bias: float) -> list[Affine] | No
 
 
 def affine_of(x: Array, y: Array, mean: Array, inside: Array) -> Affine:
-    """Weight and bias of the line per channel that a batch went through, relative to a mean and a
-    squared deviation; nan where the output has another shape.
+    """Weight and bias of the line of each channel, relative to a mean and a squared deviation; nan
+    if the output has another shape.
     """
     if np.shape(y) != np.shape(x):
         return Affine(np.full(len(mean), np.nan), np.full(len(mean), np.nan))

@@ -1,11 +1,10 @@
-r"""Laws of the gradients of a batch normalizer, which pass through the mean and the variance of the
-batch.
+r"""Gradients of a batch normalizer, which pass through the mean and the variance of the batch.
 
 With $d\hat x = w\,dy$, $s = \sqrt{v + \epsilon}$ and sums over the n values of a channel
 
-$$dx = (d\hat x - \overline{d\hat x} - \hat x \sum d\hat x\,\hat x / n) / s,$$
+$$dx = (d\hat x - \overline{d\hat x} - \hat x \sum d\hat x\,\hat x / n) / s;$$
 
-for a variance with n - 1 the last n is n - 1.
+For a variance with n - 1 the last n is n - 1.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Tr
 from flowref.model.structure.lines import update_fraction
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167)"
-# The size of a step of gradient descent, relative to the spread of the input or to the length of a weight.
+# The size of a gradient step, relative to the spread of the input or to the length of a weight.
 RATE = 0.1
 
 
 class Vjp(NamedTuple):
-    """What the formula makes of a cotangent: the normalized input, the gradient with respect to the
-    input, and the size of its terms, ``(channels,)``.
+    """The formula for a cotangent: the normalized input, the gradient of the input, and the size
+    of its terms, ``(channels,)``.
     """
 
     hat: Array
@@ -66,8 +65,8 @@ class Vjp(NamedTuple):
 
 
 def vjp(x: Array, dy: Array, slope: Array, eps: float, freedom: int) -> Vjp:
-    r"""Of a batch in train mode, by the slope $w / s$ of each channel: without a part along the
-    constant, and without one along the output.
+    """The vector-Jacobian product of a train-mode batch with slopes $w / s$ of the channels:
+    orthogonal to constants and to the output.
     """
     mean, var = channel_moments(x, freedom)
     hat, values = standardized(x, mean, var, eps), x[:, 0].size
@@ -79,8 +78,8 @@ def vjp(x: Array, dy: Array, slope: Array, eps: float, freedom: int) -> Vjp:
 
 
 class Backward(NamedTuple):
-    """A train-mode batch of a normalizer whose numbers are known: its gradients and those of the
-    formula, and the variance with eps, ``(channels,)``.
+    """A train-mode batch of a normalizer with known numbers: its gradients, those of the formula,
+    and the variance plus eps, ``(channels,)``.
     """
 
     dy: Array
@@ -97,7 +96,7 @@ class Backward(NamedTuple):
 
 
 def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
-    """Pull a random cotangent back through a train-mode batch."""
+    """The gradients of a random cotangent of a train-mode batch."""
     known = Parameters.of(flow)
     dy, pulled = random_pullback(flow, x, rng, Train())
     inside = channel_moments(x, known.measured_freedom)[1] + known.epsilon
@@ -111,8 +110,8 @@ def backward(flow: BatchNormal, x: Array, rng: np.random.Generator) -> Backward:
 
 
 def off_parameters(pulled: Pulled, dy: Array, hat: Array) -> dict[str, Array]:
-    r"""How far the gradients that there are of weight and bias are from $\sum dy\,\hat x$ and
-    $\sum dy$, relative to the size of their terms, by what to say of them.
+    r"""The deviation of the gradients of weight and bias, if any, from $\sum dy\,\hat x$ and $\sum
+    dy$, relative to the size of their terms, ``(channels,)`` each, by error message.
     """
     size = summed(np.abs(dy)) * (1 + largest_per_channel(hat))
     found = {
@@ -184,8 +183,8 @@ def measured_gradient(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
-    """How large the terms are that cancel in the gradient of a constant: as large as the slope of
-    the map, the spread of the output over that of the input.
+    """The size of the terms that cancel in the gradient of a constant, ``(channels,)``: the spread
+    of the output over that of the input.
     """
     var = channel_moments(np.asarray(pulled.value, dtype=np.float64))[1]
     return np.asarray(np.sqrt(var / channel_moments(x)[1]) * summed(np.abs(dy)))
@@ -200,9 +199,7 @@ def reach(x: Array, dy: Array, pulled: Pulled) -> Array:
     source="Ioffe and Szegedy 2015, section 2: without the gradient of the mean, a bias grows while the loss stays",
 )
 def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode, gradient descent on a bias that is added before the layer leaves the bias
-    where it is.
-    """
+    """In train mode, gradient descent on a bias added before the layer does not move the bias."""
     rng = np.random.default_rng(batch.seed)
     x = random_batch(flow, rng)
     dy, spread = random_cotangent(x, rng), np.sqrt(channel_moments(x)[1])
@@ -210,7 +207,7 @@ def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
     for _ in range(3):
         pulled = flow.play([Train(), Pullback(x + broadcast_channels(bias, x), dy)])[-1]
         gradient, size = summed(input_gradient(pulled, x)), reach(x, dy, pulled)
-        # A step that moves the bias by a tenth of the spread where its gradient is as large as its
+        # A step that moves the bias by a tenth of the spread if its gradient is as large as its
         # terms.
         step = RATE * spread * np.where(size > 0, ratio(gradient, size), 0.0)
         bias, moves = bias - step, moves + np.abs(step)
@@ -226,9 +223,8 @@ def bias_before_is_idle(flow: BatchNormal, batch: Batch) -> Residual:
     source="layers are put into eval mode inside a model in training to freeze their statistics, not their parameters",
 )
 def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In eval mode the statistics stay as they are while gradients flow:
-    $dx = w\,dy / \sqrt{v + \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$ with the running
-    statistics.
+    r"""In eval mode the statistics are fixed while gradients flow: $dx = w\,dy / \sqrt{v +
+    \epsilon}$, $dw = \sum dy\,\hat x$ and $db = \sum dy$ with the running statistics.
     """
     rng, known = np.random.default_rng(batch.seed), Parameters.of(flow)
     x = random_batch(flow, rng)
@@ -261,8 +257,8 @@ def eval_still_trains(flow: BatchNormal, batch: Batch) -> Residual:
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E",
 )
 def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
-    """Where train mode normalizes by running averages, the gradient passes through the statistics
-    of the batch with the fraction with which they enter, and not into older averages.
+    """If train mode normalizes by running averages, the gradient passes through the statistics of
+    the batch with the fraction with which they enter, and not into older averages.
     """
     rng = np.random.default_rng(batch.seed)
     x = random_batch(flow, rng)
@@ -289,7 +285,7 @@ def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
         + broadcast_channels(2 * by_var / (values - freedom), x) * centered
         for freedom in (1, 0)
     ]
-    # Where no one said that it follows the appendix, averages may as well be constants.
+    # Unless it is declared to follow the appendix, averages may be constants.
     through += [np.zeros_like(x)] if flow.normalizer.evidence else []
     gaps = [
         channel_gap(dx, dhat / broadcast_channels(s, x) + fraction * part, size) for part in through
@@ -300,8 +296,8 @@ def running_average_gradient(flow: BatchNormal, batch: Batch) -> Residual:
     )
 
 
-# The weights of a linear map before the normalizer, x = u W, whose scale it takes away: features
-# before the layer, and samples.
+# The weights of a linear map before the normalizer, x = u W, whose scale it removes: number of
+# input features and of samples.
 INPUTS, ROWS = 4, 8
 
 
@@ -313,17 +309,16 @@ class Linear(NamedTuple):
     x: Array
 
     def gradient(self, dx: Array) -> Array:
-        """Of the loss with respect to the matrix, `(inputs, channels)`."""
+        """The gradient of the loss with respect to W, ``(inputs, channels)``."""
         return np.asarray((self.u.T.astype(np.longdouble) @ per_channel(dx).T), dtype=np.float64)
 
     def terms(self, back: Backward) -> Array:
-        """The size of the terms of what the gradient adds up along each column of the matrix."""
+        """The size of the summands of the gradient along each column of W, ``(channels,)``."""
         sizes = np.abs(self.u).max() * np.abs(self.matrix).sum(0)
         return np.asarray(sizes * back.formula.size * len(self.u))
 
 
-def random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
-    """Random inputs, and weights whose channels differ in size."""
+def _random_linear(flow: BatchNormal, rng: np.random.Generator) -> Linear:
     count, positions, rows = number_of_channels(flow), flow.event_shape[1:], undivided(flow, ROWS)
     matrix = rng.standard_normal((INPUTS, count)) * 10.0 ** rng.uniform(-2.5, 1, count)
     u = rng.standard_normal((rows * int(np.prod(positions)), INPUTS))
@@ -341,7 +336,7 @@ def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
     $\langle W_k, dW_k \rangle = \frac{\epsilon}{v_k + \epsilon}\,w_k\,dw_k$.
     """
     rng = np.random.default_rng(batch.seed)
-    linear = random_linear(flow, rng)
+    linear = _random_linear(flow, rng)
     back = backward(flow, linear.x, rng)
     got = (linear.matrix * linear.gradient(back.dx)).sum(0)
     expected = back.eps / back.inside * back.along()
@@ -358,10 +353,10 @@ def weight_before_orthogonality(flow: BatchNormal, batch: Batch) -> Residual:
 )
 def weight_before_scale(flow: BatchNormal, batch: Batch) -> Residual:
     r"""For $x = uW$, with $aW$ for $W$ and $a^2\epsilon$ for $\epsilon$, the gradient of the
-    weights is $1/a$ times what it was and that of $u$ is the same.
+    weights is multiplied by $1/a$ and that of $u$ is unchanged.
     """
     rng = np.random.default_rng(batch.seed)
-    u, matrix, x = linear = random_linear(flow, rng)
+    u, matrix, x = linear = _random_linear(flow, rng)
     factor, eps = float(rng.choice((0.125, 0.5, 4.0, 16.0))), float(rng.choice((1e-5, 0.1)))
     dy, pulled = random_pullback(flow, x, rng, Assign("eps", eps), Train())
     scaled = [Assign("eps", factor**2 * eps), Train(), Pullback(factor * x, dy)]

@@ -1,6 +1,6 @@
-"""Laws of the map that a batch normalizer is: in train mode the formula with the statistics of the
-batch, in eval mode with those that it keeps. One law states the formula, and the others what follows
-of it at batches chosen for that, so that they hold of normalizers whose numbers are not all known.
+"""The map of a batch normalizer: in train mode the formula with the statistics of the batch, in
+eval mode with the running ones. One law states the formula; the others state consequences at
+chosen batches, and apply to normalizers whose numbers are not all known.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from flowref.model.steps import Assign, Eval, Normalize, Nudge, Reload, Roles, R
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), algorithm 1"
 TORCH = "torch.nn.BatchNorm1d, BatchNorm2d and BatchNorm3d"
 APPENDIX = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E"
-# Another formula is named if it is nearer than this, relative to the reference.
+# Another formula is named if it is closer than this, relative to the reference.
 LIKE = 1e-4
-# Exponents of the spreads of batches, by how much parameters are moved, and by what inputs are multiplied.
+# Exponents of the spreads of batches, the change of parameters, and factors of inputs.
 SPREADS, MOVE, FACTORS = (-4.0, 2.0), 0.3, (-1.0, 0.03, -0.5, 7.0, -40.0)
 
 
@@ -92,7 +92,7 @@ def matches_reference(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
-    """A batch standardized by formulas that are taken for the reference's."""
+    """A batch standardized by formulas with a common bug, by description."""
     mean, var = channel_moments(x, freedom)
     return {
         "the variance is divided by n - 1 instead of n": standardized(
@@ -104,7 +104,7 @@ def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
     }
 
 
-# What the formula gives, of a normalizer whose numbers are known.
+# The formula, for normalizers with known numbers.
 
 
 @batch_norm_law(
@@ -116,21 +116,22 @@ def other_formulas(x: Array, eps: float, freedom: int) -> dict[str, Array]:
     source="torchvision.ops.FrozenBatchNorm2d: the statistics and the affine parameters are fixed",
 )
 def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""A layer that is one fixed map in both modes maps by the numbers that it holds, whatever they are set to:
-    $w (x - m) / \sqrt{v + \epsilon} + b$ per channel, with its running mean and variance.
+    r"""A layer that is one fixed map in both modes uses the numbers that it holds, whatever they
+    are set to: $w (x - m) / \sqrt{v + \epsilon} + b$ per channel, with its running mean and
+    variance.
     """
     rng, count = np.random.default_rng(batch.seed), number_of_channels(flow)
     x = random_batch(flow, rng)
     ends = {"running_mean": (-1, 1), "running_var": (0.3, 2), "weight": (0.5, 1.5), "bias": (-1, 1)}
     steps = [Assign(role, rng.uniform(*both, count)) for role, both in ends.items()]
     steps = [one for one in steps if one.role in flow.normalizer.roles and settable(flow, one)]
-    # Into a new object they go by its state_dict, as numbers do that are used: what is folded is folded anew.
+    # They are loaded into a new object by state_dict, so that folded numbers are folded again.
     asked = [Roles(), Eval(), Normalize(x)]
     life, error = attempt(flow.play, [*steps, Reload(), *asked])
     roles, _, y = flow.play(asked) if error else life[-3:]
     known = Parameters.of(flow, roles)
     return batch_residual(
-        known.off(y, x, *known.running), "it does not map by the numbers that it holds"
+        known.off(y, x, *known.running), "it does not use the numbers that it holds"
     )
 
 
@@ -142,8 +143,8 @@ def fixed_map(flow: BatchNormal, batch: Batch) -> Residual:
     source=APPENDIX,
 )
 def running_map(flow: BatchNormal, batch: Batch) -> Residual:
-    """Where train mode normalizes by running averages, it maps a batch as eval mode does right
-    after it, log-det included, and one line per channel.
+    """If train mode normalizes by running averages, it maps a batch as eval mode does right after
+    it, log-det included, and by one line per channel.
     """
     x = random_batch(flow, np.random.default_rng(batch.seed))
     run = Run(flow.normalizer.call, x)
@@ -154,10 +155,12 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
         first, second = (reported(flow, out, len(x)) for out in (trained, evaluated))
         gap = float(np.abs(first - second).max() / (1 + np.abs(second).max()))
         rows.append(np.full(x.shape[1], gap))
-    return batch_residual(np.stack(rows), "train mode is another map than eval mode after it")
+    return batch_residual(
+        np.stack(rows), "train mode and the eval mode after it are different maps"
+    )
 
 
-# What calls show of the formula, under whatever names.
+# Consequences of the formula that calls show, whatever the names.
 
 
 @batch_norm_law(
@@ -168,9 +171,9 @@ def running_map(flow: BatchNormal, batch: Batch) -> Residual:
     version=2,
 )
 def train_map(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode every channel of the output is a line in the input, the same at all samples and
-    positions, and has a mean that is the same for every batch, also of one sample with several positions, and of
-    sequences with as many positions as channels.
+    """In train mode every channel of the output is one affine function of the input, the same at
+    all samples and positions, and its mean is the same for every batch, also for one sample with
+    several positions, and for sequences with as many positions as channels.
     """
     rng = np.random.default_rng(batch.seed)
     x, other = random_batch(flow, rng), random_batch(flow, rng)
@@ -179,7 +182,7 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
     others += [(0, (number_of_channels(flow),) * 2)] if len(flow.event_shape) == 2 else []
     for rows, shape in others:
         points = random_batch(flow, rng, rows, shape)
-        out, _ = attempt(output, flow, points, Train())  # which may be refused
+        out, _ = attempt(output, flow, points, Train())  # which may be rejected
         batches += [] if out is None or np.shape(out) != points.shape else [(points, out)]
     off = nan_as_inf(np.stack([fit_channel_line(*one).relative for one in batches]))
     (_, y), *rest = batches
@@ -191,7 +194,7 @@ def train_map(flow: BatchNormal, batch: Batch) -> Residual:
         for _, out in rest
     ]
     if off.max() > np.max(gaps):
-        note = "in train mode a channel of the output is no line in the input"
+        note = "in train mode a channel of the output is not affine in the input"
     else:
         note = "the mean of the output depends on the batch"
     return batch_residual(np.vstack([off, gaps]), note)
@@ -216,7 +219,7 @@ def deviation(flow: BatchNormal, batch: Batch) -> Residual:
         channel_moments(x, scale.freedom)[1],
     )
     expected = scale.weight / np.sqrt(var + scale.eps)
-    # A cancellation of E[x^2] - E[x]^2 is the affair of another law.
+    # Cancellation in E[x^2] - E[x]^2 is reported by another law.
     return batch_residual(
         ratio(np.abs(got - expected), np.abs(expected)),
         f"the slope is not weight / sqrt(variance + eps), with eps {scale.eps:g} as a batch of "
@@ -234,8 +237,8 @@ def deviation(flow: BatchNormal, batch: Batch) -> Residual:
     source="Ioffe and Szegedy 2015, algorithm 2: inference replaces the statistics and keeps the learned scale and shift",
 )
 def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
-    """Parameters act alike in both modes: what moving them does to scale and shift of the output in
-    train mode, it does in eval mode.
+    """Parameters have the same effect in both modes: the change of scale and shift of the output
+    is that of train mode in eval mode, too.
     """
     x = random_batch(flow, np.random.default_rng(batch.seed))
     step = Nudge(batch.seed % 1000, MOVE)
@@ -249,7 +252,7 @@ def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
     size = size + np.abs(slope_moved) * (largest_per_channel(fixed_one) + np.abs(shift))
     return batch_residual(
         channel_gap(left, right, size),
-        "a change of the parameters changes eval mode in another way than train mode",
+        "a change of the parameters changes eval mode differently from train mode",
         slope_in_train_mode=slope,
         slope_in_train_mode_after=slope_moved,
     )
@@ -293,20 +296,20 @@ def eval_affine_map(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def extreme_outputs(y: Array) -> Array:
-    """Where outputs are the largest or the smallest, as those are that are cut off."""
+    """Where outputs are the largest or the smallest, as clamped ones are."""
     return np.asarray((y == np.max(y)) | (y == np.min(y)))
 
 
-# What another input changes.
+# Responses to another input.
 
 
 def centered(y: Array) -> Array:
-    """An output without its mean per channel, which is the bias."""
+    """An output minus its mean per channel, which is the bias."""
     return np.asarray(y - broadcast_channels(channel_moments(y)[0], y))
 
 
 def extent(y: Array) -> Array:
-    """The size of an output, with that of what is left of it without its mean."""
+    """The size of an output plus that of its centered part, ``(channels,)``."""
     return largest_per_channel(y) + largest_per_channel(centered(y))
 
 
@@ -318,8 +321,8 @@ def extent(y: Array) -> Array:
     source="Ioffe and Szegedy 2015, section 3.3, BN((aW)u) = BN(Wu), made exact for every eps and every sign",
 )
 def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""$\mathrm{BN}_\epsilon(a x) = \mathrm{sign}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$ in train mode,
-    apart from the bias, for every $a \ne 0$.
+    r"""$\mathrm{BN}_\epsilon(a x) = \mathrm{sign}(a)\,\mathrm{BN}_{\epsilon/a^2}(x)$ in train
+    mode, up to the bias, for every $a \ne 0$.
     """
     rng = np.random.default_rng(batch.seed)
     x, factor = random_batch(flow, rng), float(rng.choice(FACTORS))
@@ -331,7 +334,7 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     return batch_residual(gap, note)
 
 
-# What the modes have to do with each other.
+# Relations of the modes.
 
 
 @batch_norm_law(
@@ -343,14 +346,14 @@ def scale_law(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{TORCH}: track_running_stats=False",
 )
 def without_tracking(flow: BatchNormal, batch: Batch) -> Residual:
-    """Without running statistics, eval mode normalizes by the batch, as train mode does."""
+    """Without running statistics, eval mode normalizes by the batch, like train mode."""
     x = normal_batch(flow, np.random.default_rng(batch.seed), 7)
     trained, evaluated = output(flow, x, Train()), output(flow, x, Eval())
     value = channel_gap(evaluated, trained, largest_per_channel(trained))
     return batch_residual(value, "eval mode does not normalize by the batch")
 
 
-# Something is trained, a momentum says how averages move, and its name says nothing of a fixed map.
+# It has trained parameters and a momentum, and its name does not declare a fixed map.
 means_to_learn = Requirement(
     lambda flow: (
         "momentum" in flow.normalizer.roles
@@ -371,8 +374,8 @@ means_to_learn = Requirement(
     source="Ioffe and Szegedy 2015, algorithm 2: training normalizes by the batch, and inference by its averages",
 )
 def train_mode_normalizes(flow: BatchNormal, batch: Batch) -> Residual:
-    """A layer with a momentum, and with parameters that are trained, is in train mode another map than in
-    eval mode, unless it is called frozen.
+    """The train-mode map of a layer with a momentum and trained parameters differs from its
+    eval-mode map, unless it is called frozen.
     """
     note = "in train mode it is the same fixed map as in eval mode, and no batch moves its averages"
     return flags(train_is_eval_map(flow), 1, note)

@@ -1,6 +1,4 @@
-"""Laws of floating point: what an offset may cost a batch normalizer in float32, and what a batch
-whose variance is zero or no number may leave behind.
-"""
+"""Floating point: the effect of an offset in float32, and of a batch with zero or nan variance."""
 
 from __future__ import annotations
 
@@ -29,9 +27,10 @@ from flowref.model import BOUND, EXACT, GIVEN, NEARBY, Array, Batch, Residual
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Eval, Normalize, Roles, State, Step, Train
 
-# The unit roundoff of float32, and the factor of the bound on what an offset may cost.
+# The unit roundoff of float32, and the factor of the error bound for an offset.
 SINGLE_UNIT, STEPS = 2.0**-24, 16.0
-# A layer whose float64 output of an ordinary batch is nearer than this has the reference's formula.
+# Relative error up to which the float64 output of an ordinary batch is that of the reference
+# formula.
 SAME = 1e-6
 OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
 
@@ -46,8 +45,8 @@ OFFSETS = (0.0, 1.0, 1e2, 1e3, 1e4)
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
 )
 def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In float32, an offset of the input costs no more than $16u(1 + |\mu|/\sigma)(1 + |y|)$, for
-    offsets up to $10^4\sigma$.
+    r"""In float32, an offset of the input causes an error of at most $16u(1 + |\mu|/\sigma)(1 +
+    |y|)$, for offsets up to $10^4\sigma$.
     """
     rng, count = np.random.default_rng(batch.seed), number_of_channels(flow)
     z = normal_batch(flow, rng, 16)
@@ -58,11 +57,11 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
-    """How far the float32 output of a batch is beyond what rounding may cost it, relative to that;
-    at most 1 is allowed.
+    """The error of the float32 output of a batch relative to the bound for rounding; at most 1 is
+    allowed.
 
-    It is compared with the reference, or, where the layer has another formula, which other laws
-    report, with its own output in float64.
+    It is compared with the reference, or, for layers with another formula, which other laws
+    report, with their own output in float64.
     """
     usual = normal_batch(flow, np.random.default_rng(0), 16)
     _, plain, own = flow.play([Train(), Normalize(usual), Normalize(x)])
@@ -100,8 +99,8 @@ def beyond_rounding(flow: BatchNormal, x: Array) -> Residual:
     source="a feature that is constant over a batch has variance 0: a state that users reach, with a feature that is rare",
 )
 def constant_batch(flow: BatchNormal, batch: Batch) -> Residual:
-    """A train-mode batch in which a channel is constant raises an error, or leaves every parameter
-    and buffer finite, and the next ordinary batch is normalized to finite values in both modes.
+    """A train-mode batch with a constant channel raises an error, or leaves every parameter and
+    buffer finite, and the next ordinary batch is finite in both modes.
     """
     rng = np.random.default_rng(batch.seed)
     odd = normal_batch(flow, rng, 6)

@@ -1,4 +1,4 @@
-"""Batch renormalization: the statistics of a batch, corrected towards running ones within limits."""
+"""Batch renormalization: batch statistics corrected towards running ones within limits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from flowref.model import BOUND, NEARBY, RENORM, Array, Batch, Requirement, Resi
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Step, Train
 
-# The spread of batches that the running statistics have seen, beside which no eps counts; how many there were; and
-# those of batches that are measured, relative to it.
+# The spread of batches behind the running statistics, for which eps is negligible; their number;
+# and the relative spreads of the measured batches.
 WIDE, SEEN, ROWS, SPREADS = 1e10, 24, 16, np.geomspace(1e-6, 1e3, 37)
-# How far batches are away, beside that spread, by which d is told.
+# Relative shifts of batches that measure d.
 SHIFTS = 1e-3, 2e-3
-# How far apart the corrections are of limits that are one over each other, and larger than any that is chosen.
+# The ratio of corrections at limits that are reciprocal and larger than any usual ones.
 SPAN = 1e4
-# How near numbers are that are the same.
+# Relative error up to which numbers count as equal.
 SAME = {"float64": 1e-6, "float32": 1e-3}
 
 
@@ -42,9 +42,9 @@ renormalizes = Requirement(
     source="Ioffe 2017, Batch Renormalization (arXiv:1702.03275), algorithm 1",
 )
 def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In train mode $y = w (r (x - \mu_B) / \sigma_B + d) + b$ with $r = \sigma_B / \sigma$ and
-    $d = (\mu_B - \mu) / \sigma$ of the running statistics before the batch, as long as r is between $1/r_{max}$ and
-    $r_{max}$: within these it is the map of eval mode, and beyond them r is the nearer one. For gradients r and d are
+    r"""In train mode $y = w (r (x - \mu_B) / \sigma_B + d) + b$ with $r = \sigma_B / \sigma$
+    clipped to $[1/r_{max}, r_{max}]$ and $d = (\mu_B - \mu) / \sigma$ of the running statistics
+    before the batch: within the limits it is the map of eval mode. For gradients r and d are
     constants.
     """
     rng = np.random.default_rng(batch.seed)
@@ -83,12 +83,12 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
         )
     weight = Parameters.of(flow).weight
     if weight is not None and floor:
-        # Of a deviation by n - 1 both are smaller.
+        # With n - 1 in the deviation both are smaller.
         product = low * high / weight**2
         bessel = 1 - 1 / (z.size // z.shape[1])
         gap = np.minimum(np.abs(product - 1), np.abs(product / bessel - 1))
         if gap.max() > same:
-            return _off("the limits of r are not one over each other", gap, same)
+            return _off("the limits of r are not reciprocal", gap, same)
     rows = np.flatnonzero(within.all(1))
     if not len(rows):
         raise Undecidable("no batch is within its limits")
@@ -100,11 +100,13 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
         return np.asarray(np.subtract(*ends))
 
     small, larger = (moves(shift) for shift in SHIFTS)
-    if not np.allclose(small, larger, rtol=same):  # else its limit is nothing, or less than these
+    if not np.allclose(
+        small, larger, rtol=same
+    ):  # otherwise its limit is zero, or below these shifts
         gap = np.abs(small / moves(SHIFTS[0], Eval()) - 1)
         if gap.max() > same:
             return _off(
-                "d is not how far the batch is away, beside the running deviation", gap, same
+                "d is not the difference of the means over the running deviation", gap, same
             )
     # For gradients r and d are constants.
     x = SPREADS[rows[len(rows) // 2]] * WIDE * z
@@ -115,6 +117,5 @@ def renormalization(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def _off(note: str, gap: Array, same: float = 0.0) -> Residual:
-    """A residual of a whole batch."""
     worst = float(np.max(gap))
     return Residual(np.array([worst]), allowed=same, note=note if worst > same else "")

@@ -1,5 +1,5 @@
-"""Laws of the rows of a large batch: each stays in its place, and each counts. They hold of whatever
-normalizes, by the batch, by parts of it, or by averages.
+"""Rows of a large batch: each keeps its place, and each counts. For every normalizer by the batch,
+by parts of it, or by averages.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flowref.model import EXACT, GIVEN, SAMPLE, Array, Batch, Requirement, Resid
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Normalize, Train
 
-# Rows of a large batch, a prime, or where that is refused what has many divisors; how much of an output
-# its own input explains at least, and how much a row that counts is moved.
+# Rows of a large batch: a prime, or if that is rejected a number with many divisors; the least
+# correlation of an output with its own input, and the shift of a row that must count.
 ROWS, EXPLAINED, MOVED = (193, 192), 0.3, 30.0
-# A row that is moved changes by at least this share of the largest change of any row.
+# The least change of a shifted row, relative to the largest change of any row.
 ITSELF = 0.5
-# Share of an output below which it stays.
+# Relative change of an output that counts as none.
 STAYS = 1e-9
 
 of_batches = Requirement(
@@ -35,7 +35,9 @@ of_batches = Requirement(
 
 
 def accepted_row_count(flow: BatchNormal) -> int:
-    """How many rows a large batch has that train mode takes."""
+    """The number of rows of a large batch that train mode accepts. Raises `Unsupported` if there
+    is none.
+    """
     refused = ""
     for rows in ROWS:
         x = large_batch(flow, np.random.default_rng(0), rows)
@@ -55,8 +57,8 @@ def accepted_row_count(flow: BatchNormal) -> int:
     source="each row of the output is the row of the input, scaled and moved; parts of a batch are put together in its order",
 )
 def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the rows of a large batch come out in their order: each entry of the output goes with
-    the entry of the input at its place, whatever parts of the batch are normalized together.
+    """In train mode the rows of a large batch keep their order: each entry of the output belongs
+    to the input entry in its place, whatever parts of the batch are normalized together.
     """
     x = large_batch(flow, np.random.default_rng(batch.seed), accepted_row_count(flow))
     y = output(flow, x, Train())
@@ -78,7 +80,7 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def _strays(flow: BatchNormal, x: Array, y: Array) -> list[int]:
-    """The rows, of some at the ends and within, of which another one moves more than they do where they are moved."""
+    """The tested rows whose shift moves another row more than themselves."""
     found = []
     for row in (0, len(x) // 2, len(x) - 2, len(x) - 1):
         other = x.copy()
@@ -100,9 +102,9 @@ def _strays(flow: BatchNormal, x: Array, y: Array) -> list[int]:
     source="running statistics stand for those of the batches, of all their rows",
 )
 def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
-    """Every row of a large train-mode batch that comes after one which enters what eval mode normalizes by
-    enters it too: where it is another, eval mode is another. So do rows before it, where a batch is none of
-    many parts, and batches that come one after the other are all remembered.
+    """Every row of a large train-mode batch affects what eval mode normalizes by, if the row
+    before it does. So do earlier rows, for batches that are not split into many parts, and all of
+    several successive batches.
     """
     rng = np.random.default_rng(batch.seed)
     several = 2 * flow.normalizer.largest
@@ -124,13 +126,13 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
         return differ(before, after(other))
 
     if not moves(slice(None)):
-        raise Unsupported("a batch in train mode moves nothing of eval mode", waits=False)
+        raise Unsupported("a train-mode batch does not change eval mode", waits=False)
     asked = (0, len(x) // 3, len(x) // 2, len(x) - 1)
     seen = [moves(row) for row in asked]
-    # What an earlier part brought, an average of many parts may have forgotten since.
+    # An average over many parts may have forgotten an earlier one.
     remembers = bool(several) and differ(after(x, x), after(x + MOVED, x))
     untouched = [
         row for at, row in enumerate(asked) if (remembers or any(seen[:at])) and not seen[at]
     ]
-    note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} leaves eval mode as it is"
+    note = f"of a batch of {len(x)} rows, row {[*untouched, 0][0]} does not change eval mode"
     return flags(bool(untouched), 1, note)

@@ -1,5 +1,5 @@
-r"""Laws of the running statistics: how batches enter what eval mode normalizes by, by names and as
-the lines of its map show it; and how batches are counted.
+"""Running statistics: how batches enter what eval mode normalizes by, by name and as measured from
+its map; and how batches are counted.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from flowref.model.structure.lines import WIDE, Scale, Used, update_fraction, us
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 
-# By names.
+# By name.
 
 
 @batch_norm_law(
@@ -74,9 +74,9 @@ TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_trac
     source=f"{TORCH}; Keras calls momentum what torch calls one minus it, and both kinds of variance are kept by some",
 )
 def running_update(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Each train-mode batch moves the running mean and variance once,
-    $r \leftarrow (1 - f)\,r + f\,s$, with one f for both: the momentum, one minus the momentum, or
-    1/t in an average over t batches; the variance s is the unbiased or the biased one.
+    r"""Each train-mode batch moves the running mean and variance once, $r \leftarrow (1 - f)\,r +
+    f\,s$, with one f for both: the momentum, one minus the momentum, or 1/t in an average over t
+    batches; the variance s is the unbiased or the biased one.
     """
     history = random_history(flow, np.random.default_rng(batch.seed))
     convention, gap = explained(history)
@@ -106,7 +106,7 @@ def running_update(flow: BatchNormal, batch: Batch) -> Residual:
 )
 def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     """At one end of the momentum, 0 or 1, the running statistics are those of the last batch; at
-    the other they stay.
+    the other they are constant.
     """
     rng = np.random.default_rng(batch.seed)
     convention, gap = explained(random_history(flow, rng))
@@ -136,7 +136,7 @@ def momentum_limits(flow: BatchNormal, batch: Batch) -> Residual:
     source=TORCH,
 )
 def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
-    """The number of batches grows by one in every train-mode call, and in no call in eval mode."""
+    """The number of batches grows by one in every train-mode call, and in no eval-mode call."""
     x = random_batch(flow, np.random.default_rng(batch.seed))
     call: list[Step[Any]] = [Normalize(x), Roles()]
     life = flow.play([Roles(), Train(), *call, *call, Eval(), *call])
@@ -159,7 +159,7 @@ def batch_counter(flow: BatchNormal, batch: Batch) -> Residual:
     source="statistics belong to the data that is normalized; a step that also inverts must not count its batch twice",
 )
 def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
-    """In train mode the call that undoes normalization leaves the running statistics as they are."""
+    """In train mode the inverse call does not change the running statistics."""
     x = random_batch(flow, np.random.default_rng(batch.seed))
     which = OPPOSITE[flow.normalizer.call]
     life, error = attempt(flow.play, [Train(), Normalize(x), Roles(), Run(which, x), Roles()])
@@ -169,7 +169,7 @@ def inverse_keeps_statistics(flow: BatchNormal, batch: Batch) -> Residual:
     return flags(not np.array_equal(before, after), 1, f"its {which} moved the running statistics")
 
 
-# How often one batch is shown until running statistics are compared with its own.
+# Repetitions of one batch before running statistics are compared with its own.
 TIMES = 60
 
 
@@ -184,7 +184,7 @@ TIMES = 60
 )
 def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     """After many train-mode passes over one batch, eval mode returns for it what train mode does,
-    up to what the average still remembers and the factor n/(n - 1) of an unbiased variance.
+    up to the remaining weight of older batches and the factor n/(n - 1) of an unbiased variance.
     """
     rng = np.random.default_rng(batch.seed)
     level = broadcast_channels(
@@ -196,12 +196,11 @@ def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
     before, after = Parameters.of(flow, life[0]), Parameters.of(flow, life[-1])
     share = remembered(flow, before, batch)
     weight, eps, (mean, var) = np.abs(after.scale), after.epsilon, channel_moments(x)
-    # Bounds of the running statistics, and with them of the output, where it is furthest from the
-    # mean.
+    # Bounds of the running statistics, and of the output where it deviates most from the mean.
     off_mean = share * np.abs(before.running.mean - mean)
     off_var = share * np.abs(before.running.var - var) + var / (x[:, 0].size - 1)
     if (off_var > 0.5 * var).any() or share > 0.5:
-        raise Unsupported("its average still remembers too much of its past to be compared")
+        raise Unsupported("older batches still have too much weight in its average to compare")
     reach, deviation = (
         largest_per_channel(x - broadcast_channels(mean, x)) + off_mean,
         np.sqrt(var + eps),
@@ -211,16 +210,18 @@ def eval_approaches_train(flow: BatchNormal, batch: Batch) -> Residual:
         off_mean / low + reach * off_var / (low * deviation * (low + deviation))
     ) + 1e-9 * (1 + weight)
     value = nan_as_inf(channel_gap(life[-2], life[1 + TIMES], np.where(allowed > 0, allowed, 1.0)))
-    note = "eval mode stays away from train mode on the same data" if worst(value) > 1 else ""
+    note = "eval mode does not approach train mode on the same data" if worst(value) > 1 else ""
     return Residual(value.reshape(1, -1), allowed=1.0, note=note)
 
 
 def remembered(flow: BatchNormal, before: Parameters, batch: Batch) -> float:
-    """The share of the running statistics that is older than the batches shown."""
+    """The remaining weight of statistics older than the shown batches. Raises `Unsupported` if the
+    momentum is unknown.
+    """
     if before.momentum is not None:
         convention, gap = explained(random_history(flow, np.random.default_rng(batch.seed)))
         kept = {NEW: 1 - before.momentum, KEEP: before.momentum}
-        # Either factor may be that of the old value: the slower is allowed.
+        # Either factor may be that of the old value: the slower one is allowed.
         known = gap.max() < EXPLAINS and convention.momentum in kept
         return float((kept[convention.momentum] if known else max(kept.values())) ** TIMES)
     if before.num_batches is not None:
@@ -228,18 +229,19 @@ def remembered(flow: BatchNormal, before: Parameters, batch: Batch) -> float:
     raise Unsupported("its momentum is not known")
 
 
-# As the map of eval mode shows them.
+# As measured from the map of eval mode.
 
-# Batches of a history, and the fraction below which one enters not at all.
+# Batches of a history, and the fraction below which one counts as not entering.
 BATCHES, STILL = 4, 1e-7
-# The largest constant that is taken for an eps.
+# The largest constant that may be an eps.
 LARGEST_EPS = 0.1
-# Batches after which a running average is that of a batch, and how near to one a gain must come.
+# Batches after which a running average equals that of the batch, and the tolerance of a gain of
+# one.
 SHOWN, NEAR_ONE = 100, 0.05
 
 
 class Moved(NamedTuple):
-    """A train-mode batch, what eval mode normalized by before and after it, and the fraction with
+    """A train-mode batch, the statistics of eval mode before and after it, and the fraction with
     which the batch entered the mean.
     """
 
@@ -250,7 +252,7 @@ class Moved(NamedTuple):
 
 
 def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
-    """What batches do to the statistics of eval mode, in one life."""
+    """The effect of batches on the statistics of eval mode, in one history."""
     z = normal_batch(flow, np.random.default_rng(6), 6)
     steps: list[Step[Any]] = [Eval(), Normalize(z)]
     for x in batches:
@@ -276,9 +278,9 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
 )
 def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     r"""A train-mode batch moves the mean and the variance that eval mode normalizes by towards its
-    own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to batch; as
-    a variance, a deviation or a precision is averaged, with n or n - 1, and with the eps of train
-    mode.
+    own, once and both by one fraction f, $0 < f \le 1$, which does not grow from batch to batch;
+    the average is that of a variance, a deviation or a precision, with n or n - 1, and with the
+    eps of train mode.
     """
     return running_statistics_residual(flow, batch, scale_of(flow))
 
@@ -291,9 +293,10 @@ def statistics_follow(flow: BatchNormal, batch: Batch) -> Residual:
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), appendix E; Kingma and Ba 2015, Adam, section 3",
 )
 def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""Where train mode normalizes by running averages, or corrects the batch towards them, each batch moves
-    mean and variance of eval mode towards its own, once and both by one fraction f, $0 < f \le 1$, which does
-    not grow from batch to batch: an average that is corrected for its start is so in both.
+    r"""If train mode normalizes by running averages, or corrects the batch towards them, each
+    batch moves mean and variance of eval mode towards its own, once and both by one fraction f, $0
+    < f \le 1$, which does not grow from batch to batch; a bias correction for the start applies to
+    both.
     """
     known = Parameters.of(flow)
     plain = Scale(known.scale, known.shift, 0.0, 0)
@@ -308,8 +311,8 @@ def averages_follow(flow: BatchNormal, batch: Batch) -> Residual:
 
 
 def fixed_gain(flow: BatchNormal, batch: Batch) -> list[float]:
-    """A constant by which it multiplies all that it normalizes, as a batch of the largest spread of all
-    shows it after many of its kind; none where it is one.
+    """The constant gain of the output, measured after many batches of the largest spread; empty if
+    it is one.
     """
     x = WIDE * random_batch(flow, np.random.default_rng(batch.seed), 16)
     run = Run(flow.normalizer.call, x)
@@ -319,15 +322,15 @@ def fixed_gain(flow: BatchNormal, batch: Batch) -> list[float]:
     slope = fit_channel_line(x, np.asarray(life[-1].value)).slope
     with np.errstate(all="ignore"):
         gains = [slope * np.sqrt(channel_moments(x, less)[1]) for less in (0, 1)]
-    told = min(gains, key=lambda one: float(np.abs(one - 1).max()))
-    return [] if np.abs(told - 1).max() < NEAR_ONE else [float(np.median(told))]
+    gain = min(gains, key=lambda one: float(np.abs(one - 1).max()))
+    return [] if np.abs(gain - 1).max() < NEAR_ONE else [float(np.median(gain))]
 
 
 def running_statistics_residual(
     flow: BatchNormal, batch: Batch, scale: Scale, eps_unknown: bool = False
 ) -> Residual:
-    """How the statistics of eval mode follow batches, given what they are scaled and shifted by;
-    ``eps_unknown``: one constant is left open.
+    """The deviation of eval-mode statistics from an average of the batches, given the scale of the
+    output; ``eps_unknown``: one constant is fitted.
     """
     rng = np.random.default_rng(batch.seed)
     rows = int(rng.integers(5, 12))
@@ -351,8 +354,8 @@ def running_statistics_residual(
         f"the fractions of the batches are {', '.join(f'{share:.4g}' for share in shares)}": max(
             growth, beyond
         ),
-        "the mean that eval mode takes away moved otherwise than an average": worst(means),
-        "the variance that eval mode divides by did not move as its mean did": worst(variances),
+        "the mean that eval mode subtracts did not move like an average": worst(means),
+        "the variance that eval mode divides by did not move like its mean": worst(variances),
     }
     last = history[-1]
     return batch_residual(
@@ -366,15 +369,15 @@ def running_statistics_residual(
 
 
 def off_mean(moved: Moved) -> Array:
-    """How far the mean is from what its fraction says, relative."""
+    """The relative deviation of the mean from the update by its fraction, ``(channels,)``."""
     x, before, after, share = moved
     expected = (1 - share) * before.mean + share * channel_moments(x)[0]
     return ratio(np.abs(after.mean - expected), np.abs(before.mean) + largest_per_channel(x))
 
 
-# What is left of a batch by one way to average, given eps, ``(channels,)``.
+# The residual of a batch by one rule of averaging, given eps, ``(channels,)``.
 Rule = Callable[[Moved, float], Array]
-# Functions of the variance with eps that may be averaged.
+# Functions of variance plus eps that may be averaged.
 AVERAGED: tuple[Callable[[Array, float], Array], ...] = (
     lambda inside, eps: np.sqrt(inside),
     lambda inside, eps: np.sqrt(inside - eps),
@@ -385,8 +388,8 @@ AVERAGED: tuple[Callable[[Array, float], Array], ...] = (
 
 
 def rules() -> Iterator[Rule]:
-    """How a variance may be averaged: as it is, with what the means add, or as another function of
-    it; with n or n - 1.
+    """Averaging rules of the variance: plain, pooled with the means, or of another function of it;
+    with n or n - 1.
     """
     for less in (1, 0):
         yield averaged(less, lambda inside, eps: inside)
@@ -398,7 +401,7 @@ def rules() -> Iterator[Rule]:
 
 
 def averaged(less: int, held: Callable[[Array, float], Array]) -> Rule:
-    """The average of a function of the variance with eps."""
+    """The average of a function of variance plus eps."""
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
@@ -412,7 +415,7 @@ def averaged(less: int, held: Callable[[Array, float], Array]) -> Rule:
 
 
 def beside_the_root(less: int) -> Rule:
-    """The average of a deviation to which eps is added, as batch renormalization has it."""
+    """The average of a deviation to which eps is added, as in batch renormalization."""
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
@@ -425,7 +428,7 @@ def beside_the_root(less: int) -> Rule:
 
 
 def pooled(less: int) -> Rule:
-    """The variance of all values so far."""
+    """The variance of all values so far, weighted by shares."""
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
@@ -438,7 +441,7 @@ def pooled(less: int) -> Rule:
 
 
 def cumulative_rule(less: int) -> Rule:
-    """The same, sums of squares divided by n or n - 1, with n of all values so far."""
+    """The same, as sums of squares divided by n or n - 1 of all values so far."""
 
     def rule(moved: Moved, eps: float) -> Array:
         x, before, after, share = moved
@@ -450,9 +453,9 @@ def cumulative_rule(less: int) -> Rule:
 
 
 def candidate_scales(history: list[Moved], scale: Scale) -> list[Scale]:
-    """The scale with each constant that the channel and batch of the smallest variance leave open: none,
-    and those by which a plain average, one of deviations with eps within the root or beside it, or one of all values
-    so far, would be exact there.
+    """The scale with each eps left open by the channel and batch of smallest variance: zero, and
+    those for which a plain average, one of deviations with eps inside or outside of the root, or
+    one of all values so far, would be exact there.
     """
     moved = min(history, key=lambda one: float(channel_moments(one.x)[1].min()))
     x, before, after, share = moved
@@ -467,7 +470,7 @@ def candidate_scales(history: list[Moved], scale: Scale) -> list[Scale]:
         deviation = (np.sqrt(new) - (1 - share) * np.sqrt(old)) / share
         found.append(float(deviation**2 - var[channel]))
         found.append(float(deviation - np.sqrt(var[channel])))
-    # What is expected of sums of squares divided by their number less one is linear in eps.
+    # The expected sums of squares divided by their number minus one are linear in eps.
     plain, less_one = (
         of_all(Running(before.mean, before.inside - eps), x, share, 1)[channel]
         for eps in (0.0, 1.0)

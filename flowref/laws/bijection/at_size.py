@@ -1,5 +1,5 @@
-"""Log-dets of events that are too large for a Jacobian entry by entry: told by structure, or by the
-parts of a map, each at the points that reach it.
+"""Log-dets of events too large for a dense Jacobian: from verified structure, or from the parts of
+a map, each at the points that reach it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from flowref.laws.common.structure import (
 from flowref.model import Array, Pieces, Stage, Undecidable, Unsupported, seed_of
 from flowref.model.abilities import Flow, Pulling, Walked, offers
 
-# Up to so many entries the Jacobian is made at every point, and again under noise.
+# Up to this many entries the Jacobian is computed at every point, and again under noise.
 NOISED = 512
-# Lines along which autograd is doubted, one where calls are heavy, and how many times the error of
-# differences it may be off.
+# Lines along which autograd is verified (one for heavy calls), and the allowed multiple of the
+# error of differences.
 LINES, DOUBTED = 3, 20.0
-# An inverse that takes so many times the work of forward is not differentiated; it comes back to
-# where it began up to this.
+# An inverse with this many times the work of forward is not differentiated; the relative error up
+# to which it counts as having returned to its input.
 STEPS, RETURNED = 8.0, 1e-9
-# Pieces, one after the other, are the whole up to this, in what they give and what they pull back.
+# Relative error up to which the composition of the pieces counts as the whole, in values and
+# cotangents.
 ALIKE = 1e-6
 TOO_LARGE = (
     "its Jacobian has {0} x {0} entries, and no structure of it or of its parts was found; {1}"
@@ -44,83 +45,86 @@ SMALLER = "build it with at most a thousand"
 
 
 class Untold(Undecidable):
-    """Nothing tells the log-det of a call."""
+    """Raised if no method gives the log-det of a call."""
 
 
 @dataclass(frozen=True)
 class Telling:
-    """A visitor that tells the log-det of a call: by its structure, or by that of its pieces, or entry by
-    entry. ``kept``: the entries that a coupling is declared to keep. ``steady``: Jacobians of more than a
-    few hundred entries are made, at one point. Raises `Untold` where none of these tells.
+    """A visitor that computes the log-det of a call: by its structure, by that of its pieces, or
+    entry by entry. ``kept``: mask of the entries that a coupling is declared to keep. ``steady``:
+    Jacobians of more than a few hundred entries are computed, at one point. Raises `Untold` if no
+    method applies.
     """
 
     kept: Array | None = None
     steady: bool = False
 
     def __call__(self, call: Stage, pieces: Callable[[], Pieces | None]) -> StructuredLogDet:
-        """See `Visitor`."""
-        told = by_structure(call, self.kept)
-        if told is None:
+        """The log-det of a call; see `Visitor`."""
+        found = by_structure(call, self.kept)
+        if found is None:
             with contextlib.suppress(Untold):
                 return self.by_pieces(call, pieces())
-        return together([told or self.made(call)])
+        return together([found or self.made(call)])
 
     def by_pieces(self, call: Stage, pieces: Pieces | None) -> StructuredLogDet:
-        """By the structure of the pieces of a call, if these are the whole."""
+        """From the structure of the pieces, if their composition is the call."""
         if pieces is not None:
-            parts = [told for run in pieces.runs for told in self.in_run(pieces, run)]
+            parts = [found for run in pieces.runs for found in self.in_run(pieces, run)]
             chained = pieces.chained
             if parts and (chained is None or composed(call, chained)):
                 return together(parts)
         raise Untold("it cannot be cut")
 
     def in_run(self, pieces: Pieces, run: range) -> list[StructuredLogDet]:
-        """Of pieces that follow each other, together if that tells, and otherwise in halves."""
+        """Of successive pieces: jointly if possible, else by bisection."""
         stage = pieces.rest(run)
         if stage is None:
             return []
-        told = by_structure(stage)
-        if told is None and len(run) > 1:
+        found = by_structure(stage)
+        if found is None and len(run) > 1:
             half = len(run) // 2
             return self.in_run(pieces, run[:half]) + self.in_run(pieces, run[half:])
-        return [told or self.made(stage)]
+        return [found or self.made(stage)]
 
     def made(self, stage: Stage) -> StructuredLogDet:
-        """Of a Jacobian without structure, entry by entry."""
-        size, told, refused = stage.x.shape[1], None, ""
+        """From the dense Jacobian."""
+        size, found, refused = stage.x.shape[1], None, ""
         if size <= NOISED:
-            told = dense_log_det(stage)
+            found = dense_log_det(stage)
         elif self.steady:
             refused = entrywise_refusal(stage)
-            told = None if refused else entry_by_entry(stage)
-        if told is None:
+            found = None if refused else entry_by_entry(stage)
+        if found is None:
             raise Untold(TOO_LARGE.format(size, refused or SMALLER))
-        return told
+        return found
 
 
 def by_structure(stage: Stage, kept: Array | None = None) -> StructuredLogDet | None:
-    """The log-det of what is a coupling, elementwise, or mixes the channels of each position."""
+    """The log-det of a coupling (with mask ``kept``), of an elementwise map, or of one that mixes
+    the channels of each position; None for other maps.
+    """
     rng = np.random.default_rng(seed_of("structure") % 2**63)
     for halves in copies(stage, rng) or ([] if kept is None else [(kept, kept)]):
-        told = in_two_steps(stage, *halves, rng)
-        if told is not None:
-            return told
+        found = in_two_steps(stage, *halves, rng)
+        if found is not None:
+            return found
     return one_entry_each(stage, rng) or position_by_position(stage, rng)
 
 
 def composed(call: Stage, chained: Stage) -> bool:
-    """Whether pieces, one after the other, are the whole: where they give what it gives, and pull random
-    cotangents back to the same gradients, their Jacobians multiply to its.
+    """Whether the pieces compose to the call: values agree, and random cotangents pull back to the
+    same gradients, so that the Jacobians multiply.
     """
     rng = np.random.default_rng(seed_of("composed") % 2**63)
-    if chained.y.shape != call.y.shape or not agree_where_finite(call.y, chained.y):
+    if chained.y.shape != call.y.shape or not _agree_where_finite(call.y, chained.y):
         return False
     cotangents = rng.standard_normal((len(call.y), 1, call.y.shape[1]))
-    return agree_where_finite(call.pull(cotangents), chained.pull(cotangents))
+    return _agree_where_finite(call.pull(cotangents), chained.pull(cotangents))
 
 
 def together(parts: Sequence[StructuredLogDet]) -> StructuredLogDet:
-    """The log-det of maps that follow each other, the sum of theirs, and in words how it was told."""
+    """The log-det of a composition: the sum over its parts, with the names of the methods."""
     hows = Counter(one.how for one in parts)
     if len(parts) == 1:
         by = "the Jacobian" if "entry by entry" in hows else "by structure:"
@@ -134,8 +138,7 @@ def together(parts: Sequence[StructuredLogDet]) -> StructuredLogDet:
     return StructuredLogDet(log_dets.sum(0), errors.sum(0), np.logical_and.reduce(known), how)
 
 
-def agree_where_finite(first: Array, second: Array) -> bool:
-    """Whether two arrays ``(batch, ...)`` agree at every point where both are finite."""
+def _agree_where_finite(first: Array, second: Array) -> bool:
     with np.errstate(all="ignore"):
         first, second = first.reshape(len(first), -1), second.reshape(len(second), -1)
         finite = np.isfinite(first).all(1) & np.isfinite(second).all(1)
@@ -146,19 +149,19 @@ def agree_where_finite(first: Array, second: Array) -> bool:
 def log_det_at_points(
     flow: Walked, which: str, x: Array, context: Array | None
 ) -> StructuredLogDet:
-    """log|det| of a call at each point. Raises `Undecidable` where no road leads there.
+    r"""$\log|\det J|$ of a call per point, ``(n,)``. Raises `Undecidable` if no method applies.
 
-    An inverse that takes one step after the other is told by the map that it goes back, at the
-    points that it gives, where that map takes these to where the inverse began.
+    The log-det of a sequential inverse is minus that of forward at the points that the inverse
+    returned, if forward maps these back.
     """
     if which == "inverse" and in_steps(flow):
         back = np.asarray(flow.calls["inverse"](x, context).value) + 0.0
         there = np.asarray(flow.forward(back, context).value)
         returned = there.shape == x.shape and finite_rows(back, there)
-        told = log_det_at_points(flow, "forward", back, context)
-        known = told.known & returned & (rows_max((there - x) / (1 + np.abs(x))) <= RETURNED)
+        found = log_det_at_points(flow, "forward", back, context)
+        known = found.known & returned & (rows_max((there - x) / (1 + np.abs(x))) <= RETURNED)
         return StructuredLogDet(
-            -told.log_det, told.error, known, f"{told.how}, of the map that it goes back"
+            -found.log_det, found.error, known, f"{found.how}, of the map that it inverts"
         )
     coupling = flow.facts.coupling
     kept = None
@@ -171,8 +174,8 @@ def log_det_at_points(
 
 
 def refuse_to_walk_back(flow: Flow, size: int) -> None:
-    """Raise `Unsupported` where an inverse of so many entries would not be differentiated: before it is
-    called.
+    """Raise `Unsupported`, before the call, if an inverse of ``size`` entries would not be
+    differentiated.
     """
     if size > LARGE and in_steps(flow):
         raise Unsupported("its inverse takes too many steps to be differentiated at this size")
@@ -185,8 +188,8 @@ def in_steps(flow: Flow) -> bool:
 
 
 def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> bool:
-    """Whether what autograd pulls back at one point is the derivative along random lines, as far as
-    differences of the values can tell.
+    """Whether autograd's cotangents at one point agree with differences of the values along random
+    lines.
     """
     if not offers(flow, Pulling):
         return True
@@ -202,7 +205,7 @@ def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> b
         claimed = float((flow.vjp(which, x, context, weights, None) * line).sum())
         try:
             measured, error = derivative(along, claimed, DOUBTED, exponents)
-        except Exception:  # a step beside the point is refused
+        except Exception:  # a step off the point is rejected
             continue
         if abs(claimed - measured) > DOUBTED * error + 1e-6 * (abs(claimed) + abs(measured)):
             return False

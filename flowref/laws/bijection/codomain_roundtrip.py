@@ -1,4 +1,4 @@
-"""What a map is onto comes back to where its domain is."""
+"""The inverse maps the codomain into the domain."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from flowref.model.abilities import Flow, Invertible
 DEFINITION = "definition of a bijection between two sets"
 
 
-@requires("its domain has no ends, or it is onto no declared set")
+@requires("its domain has no ends, or its codomain is not declared")
 def ends_of_domain(flow: Flow) -> bool:
-    """Its points have bounds, and what it is onto is declared."""
+    """The domain is bounded, and the codomain declared."""
     return flow.facts.declared and flow.domain.kind in EDGED and flow.codomain is not None
 
 
 def distance_outside_support(support: Support, values: Array) -> tuple[Array, Array]:
-    """How far each value lies outside the closed set, 0 where it is not a number; and the scale of
-    each row.
+    """The distance of each value from the closed support, ``(n, ...)``, 0 for nan; and the scale
+    of each row, ``(n,)``.
     """
     flat, (low, high) = values.reshape(len(values), -1), support.ends
     with np.errstate(invalid="ignore"):
@@ -40,10 +40,10 @@ def distance_outside_support(support: Support, values: Array) -> tuple[Array, Ar
     source=DEFINITION,
 )
 def back_into_domain(flow: Invertible, batch: Batch) -> Residual:
-    r"""Points of the codomain come back into the domain, up to rounding at its ends."""
+    """$f^{-1}(z)$ lies in the domain for every $z$ in the codomain, up to rounding at its ends."""
     x = flow.inverse(batch.x, batch.context).value
     out, scale = distance_outside_support(flow.domain, x)
-    note = "a point of the codomain comes back to where the domain is not"
+    note = "the inverse of a point of the codomain lies outside of the domain"
     return Residual(
         out,
         scale=scale,

@@ -1,4 +1,4 @@
-"""The ends of a bounded domain, which data such as pixels and angles reach."""
+"""The ends of a bounded domain, which occur in data such as pixels and angles."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from flowref.laws.common.requirements import repeatable
 from flowref.model import ADVICE, EXACT, GIVEN, Array, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Bijection, Flow
 
-# How near to an end, in widths, the map tells what it tends to, and how far apart what it tends to
-# and what it returns may be.
+# Relative distances from an end at which the limit is estimated, and the tolerated jump.
 NEARER, NEAR, APART = 2.0**-44, 2.0**-34, 1e-3
 ENTRIES, ENTRIES_OF_HEAVY = 4, 1
 
 
 @requires("its domain has no ends")
 def has_ends(flow: Flow) -> bool:
-    """Intervals with a finite end."""
+    """The domain has a finite end."""
     return flow.domain.bounded and not flow.domain.joint
 
 
@@ -37,8 +36,8 @@ def has_ends(flow: Flow) -> bool:
     pointwise=True,
 )
 def closed_ends(flow: Bijection, batch: Batch) -> Residual:
-    """At the ends of its domain a map is refused, not finite, or what it tends to there: a value and
-    a log-det that jump are those of another bin.
+    """At the ends of its domain a map raises, is not finite, or returns its limit there, in value
+    and log-det: a jump means that the end falls into a wrong bin.
     """
     rows, flat = len(batch.x), batch.x.reshape(len(batch.x), -1)
     lows, highs = (np.broadcast_to(end, flat.shape[1:]) for end in flow.domain.ends)
@@ -56,9 +55,9 @@ def closed_ends(flow: Bijection, batch: Batch) -> Residual:
             if there is None or out is None:
                 continue
             seen = True
-            off = row_gap(out, there)
-            if other is not None:  # an angle comes round
-                off = np.minimum(off, row_gap(out, other))
+            off = _row_gap(out, there)
+            if other is not None:  # an angle is periodic
+                off = np.minimum(off, _row_gap(out, other))
             known = np.isfinite(out).all(1) & np.isfinite(there).all(1)
             wrong = known & (off > APART)
             if wrong.any() and not note:
@@ -66,25 +65,23 @@ def closed_ends(flow: Bijection, batch: Batch) -> Residual:
                 place = int(np.abs(out[row] - there[row]).argmax())
                 name = "its log-det" if place == out.shape[1] - 1 else f"output {place}"
                 note = (
-                    f"at {end:g}, an end of its domain, {name} is {out[row, place]:.4g}, and tends "
-                    f"to {there[row, place]:.4g}"
+                    f"at {end:g}, an end of its domain, {name} is {out[row, place]:.4g}, and its limit is "
+                    f"{there[row, place]:.4g}"
                 )
             jumps = np.maximum(jumps, wrong)
     if not seen:
-        raise Unsupported(
-            "it refuses the ends of its domain, or tends to nothing there", waits=False
-        )
+        raise Unsupported("it rejects the ends of its domain, or has no limit there", waits=False)
     return Residual(jumps, note=note)
 
 
 def width(low: float, high: float) -> float:
-    """Of an interval, or of the part of one that is near its end."""
+    """Of a bounded interval, else of the part near its end."""
     return high - low if np.isfinite(high - low) else 1.0
 
 
 def at(flow: Bijection, batch: Batch, entry: int, value: float) -> Array | None:
-    """Value and log-det where one coordinate has another value, ``(rows, outputs + 1)``; None where
-    they are refused.
+    """Value and log-det with coordinate ``entry`` set to ``value``, ``(n, outputs + 1)``; None if
+    the call raises.
     """
     if not np.isfinite(value):
         return None
@@ -99,7 +96,9 @@ def at(flow: Bijection, batch: Batch, entry: int, value: float) -> Array | None:
 
 
 def limit(flow: Bijection, batch: Batch, entry: int, end: float, inward: float) -> Array | None:
-    """What value and log-det tend to at an end, nan where two points near it do not agree."""
+    """The limit of value and log-det at an end, ``(n, outputs + 1)``; nan where two nearby points
+    disagree, None if they are rejected.
+    """
     nearer, near = (at(flow, batch, entry, end + share * inward) for share in (NEARER, NEAR))
     if nearer is None or near is None:
         return None
@@ -108,8 +107,7 @@ def limit(flow: Bijection, batch: Batch, entry: int, end: float, inward: float) 
     return np.where(settled, nearer, np.nan)
 
 
-def row_gap(first: Array, second: Array) -> Array:
-    """How far two outcomes are apart, row by row."""
+def _row_gap(first: Array, second: Array) -> Array:
     with np.errstate(invalid="ignore"):
         off = np.abs(first - second) / (1 + np.abs(second))
     return np.asarray(np.nan_to_num(off, nan=0.0).max(1))

@@ -1,6 +1,4 @@
-"""Maps and densities that declare a group: what it does to a point, it does to its image, and nothing to its
-density.
-"""
+"""Maps and densities with a declared symmetry group: maps are equivariant, densities invariant."""
 
 from __future__ import annotations
 
@@ -20,10 +18,10 @@ SOURCE = (
 
 
 def element(flow: Flow, shape: tuple[int, ...], seed: int) -> Callable[[Array], Array]:
-    """What a random element of the group that a flow declares makes of points, ``(batch, *event)``.
+    """The action of a random element of the declared group on points ``(n, *event)``.
 
-    Rotations act on the last axis of an event, permutations on its first, and the sign on all of it.
-    Raises `Unsupported` where the group does not act on such events, or leaves the domain.
+    Rotations act on the last axis of an event, permutations on its first, and the sign on all of
+    it. Raises `Unsupported` if the group does not act on such events, or leaves the domain.
     """
     group, rng = flow.promises.get("equivariant"), np.random.default_rng(seed)
     if flow.domain.kind != "real":
@@ -35,7 +33,7 @@ def element(flow: Flow, shape: tuple[int, ...], seed: int) -> Callable[[Array], 
     if group == "permutation":
         cycle = rng.permutation(shape[0])
         order = np.empty_like(cycle)
-        order[cycle] = np.roll(cycle, 1)  # no entry stays where it is
+        order[cycle] = np.roll(cycle, 1)  # a derangement: no entry stays in place
         return lambda x: x[:, order]
     matrix, upper = np.linalg.qr(rng.standard_normal((shape[-1], shape[-1])))
     matrix = matrix * np.sign(np.diagonal(upper))
@@ -53,8 +51,8 @@ def element(flow: Flow, shape: tuple[int, ...], seed: int) -> Callable[[Array], 
     source=SOURCE,
 )
 def equivariant(flow: Bijection, batch: Batch) -> Residual:
-    r"""$f(gx) = g f(x)$ for the rotations, permutations or the sign g that a map declares, and the log-det at
-    $gx$ is that at x.
+    r"""$f(gx) = g f(x)$ and $\log|\det J(gx)| = \log|\det J(x)|$ for the declared group:
+    rotations, permutations or the sign.
     """
     if flow.latent_shape != flow.event_shape:
         raise Unsupported("its latents have another shape than its events")
@@ -89,7 +87,7 @@ def equivariant(flow: Bijection, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def invariant(flow: Density, batch: Batch) -> Residual:
-    r"""$\log p(gx) = \log p(x)$ for the rotations, permutations or the sign g that a density declares."""
+    r"""$\log p(gx) = \log p(x)$ for the declared group: rotations, permutations or the sign."""
     group, rows = element(flow, flow.density_shape, batch.seed), len(batch.x)
     here, there = (
         np.asarray(flow.log_prob(x, batch.context), dtype=np.float64).reshape(rows)

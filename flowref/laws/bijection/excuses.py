@@ -1,4 +1,6 @@
-"""Why a point need not come back: facts about it that no inverse could help, each with its words."""
+"""Exemptions from the round trip: reasons why no inverse could recover a point, each with its
+text.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +22,28 @@ from flowref.model import Array, Mapped
 from flowref.model.abilities import Bijection, Differentiable, Invertible, offers
 
 ULP = 2.0**-53
-# Images this many units apart count as the same.
+# Images this many units apart count as equal.
 FLAT = 16.0
-# Multiples of the way back at which a map that goes round takes the same value, a share of it at which
-# it does not, how far beside a point that is asked, and what counts as the same, relatively.
+# Multiples of the displacement at which a periodic map has equal values, a fraction of it at which
+# it differs, the offset of the tested point, and the relative error up to which values count as
+# equal.
 TURNS, ASIDE, BESIDE, SAME = (-1.0, 2.0, 3.0), 0.381966, 0.0137, 1e-9
-# Events whose singular values are looked at, and how many times as large the smallest is where a map is
-# regular.
+# The largest events whose singular values are computed, and the condition number up to which a map
+# is regular.
 FEW, REGULAR = 64, 1e6
-# An image beyond that says little of where it came from.
+# Larger images hardly determine their preimage.
 ORDINARY = 1e8
 
 
 class Trip(NamedTuple):
-    """A call, the points that went in, what came back for them, and their images on the way."""
+    """A round trip: the call, its inputs, the recovered points, and the images in between."""
 
     call: Callable[..., Mapped]
     start: Array
     end: Array
     image: Array
     context: Array | None
-    # How exactly a solver tells images, relatively.
+    # Relative accuracy of a solver's images.
     slack: float = 0.0
 
 
@@ -48,19 +51,21 @@ Excuses = Mapping[str, Callable[[], Array]]
 
 
 def flattened(trip: Trip) -> Excuses:
-    """Of any map."""
+    """Exemptions that hold for any map."""
     return {"the map is flat to rounding there": partial(saturated, *trip)}
 
 
 def round_trip_excuses(flow: Invertible, trip: Trip) -> Excuses:
-    """Of the way there and back."""
+    """Exemptions from $f^{-1}(f(x)) = x$, with their texts."""
     _, x, back, y, context, _ = trip
     return {
         **flattened(trip),
         "its image overflows on the way back": partial(overflown, back, y),
-        "its inverse searches elsewhere": partial(out_of_reach, flow, x, back, context),
+        "the search of its inverse does not reach it": partial(
+            out_of_reach, flow, x, back, context
+        ),
         "its iteration is cut off there": partial(beyond_draws, flow, x, back, y, context),
-        "the map goes round": partial(goes_round, flow, x, back, context),
+        "the map is periodic": partial(goes_round, flow, x, back, context),
         "the map is singular to rounding there": partial(
             singular_to_rounding, flow, x, back, y, context
         ),
@@ -68,7 +73,7 @@ def round_trip_excuses(flow: Invertible, trip: Trip) -> Excuses:
 
 
 def lost_latents(flow: Invertible, trip: Trip) -> Excuses:
-    """Of the way back and there."""
+    """Exemptions from $f(f^{-1}(z)) = z$, with their texts."""
     _, z, again, x, context, _ = trip
     return {
         **flattened(trip),
@@ -78,8 +83,8 @@ def lost_latents(flow: Invertible, trip: Trip) -> Excuses:
 
 
 def overflown(back: Array, image: Array) -> Array:
-    """Where nothing finite comes back from an image far beyond ordinary size: exponentials on the
-    way overflow at its rounding errors.
+    """Where a very large image has no finite preimage, ``(n,)``: exponentials overflow at its
+    rounding errors.
     """
     return np.asarray(~finite_rows(back) & (rows_max(image) > ORDINARY))
 
@@ -92,11 +97,11 @@ def saturated(
     context: Array | None,
     slack: float = 0.0,
 ) -> Array:
-    """Where a point and what came back for it are far apart, and the map is flat to rounding, or to the
-    accuracy of a solver, all the way between them.
+    """Where the recovered point is far from the original, and the map is flat to rounding, or to
+    the accuracy of a solver, all the way between them, ``(n,)``.
 
-    There the point is lost in the image (a sigmoid of 50), and no inverse could bring it back. A
-    fold is no excuse: between two points with the same image it takes other values.
+    The image then does not determine the point (a sigmoid at 50). A fold is not exempt: the map
+    takes other values between its two preimages.
     """
     with np.errstate(invalid="ignore"):  # both may be infinite
         gap = rows_max(end - start)
@@ -105,12 +110,12 @@ def saturated(
     if not far.any():
         return flat
     contexts = None if context is None else context[far]
-    # Where a map turns flat, its image is known no better than its argument: 16 units of either.
+    # A map that turns flat has an image no better known than its argument: 16 units of either.
     known = FLAT * ULP * (rows_max(image[far]) + np.finfo(float).tiny) * (1 + rows_max(end[far]))
     known = np.maximum(known, slack * (1 + rows_max(image[far])))
     ways = [start[far] + share * (end[far] - start[far]) for share in (0.25, 0.5, 0.75)]
     for way in (*ways, end[far]):
-        out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may refuse
+        out, _ = attempt(call, way + 0.0, contexts)  # halfway to overflow it may raise
         flat[far] &= out is not None and rows_max(out.value - image[far]) <= known
     return flat
 
@@ -118,11 +123,12 @@ def saturated(
 def singular_to_rounding(
     flow: Bijection, x: Array, back: Array, y: Array, context: Array | None
 ) -> Array:
-    """Where what came back has the same image to rounding, and at the point, though not at what came
-    back, the map is singular to rounding: the image does not hold the point.
+    """Where the recovered point has the same image to rounding, and the Jacobian is singular to
+    rounding at the original, but not at the recovered point, ``(n,)``: the image does not
+    determine the point.
 
-    That is what `saturated` sees along the line between the two, where one entry is lost and others do not
-    depend on it.
+    For one lost entry on which no other depends, `saturated` sees the same along the line between
+    the two.
     """
     with np.errstate(invalid="ignore"):  # both may be infinite
         gap = rows_max(back - x)
@@ -138,19 +144,19 @@ def singular_to_rounding(
     if again is None:
         return found
     units = FLAT * ULP * (1 + rows_max(y))
-    # Jacobians are dear: only where the images are the same.
+    # Jacobians are expensive: only where the images agree.
     rows = rows[rows_max(again.value - y[rows]) <= units[rows]]
     if len(rows):
         try:
             here, there = (_smallest(flow, one[rows], given()) for one in (x, back))
-        except Exception:  # no graph, no excuse
+        except Exception:  # without a graph, no exemption
             return found
         found[rows] = (here * gap[rows] <= units[rows]) & (there > REGULAR * here)
     return found
 
 
 def _smallest(flow: Differentiable, x: Array, context: Array | None) -> Array:
-    """The smallest singular value of the Jacobian at each point."""
+    """The smallest singular value of the Jacobian per point, ``(n,)``."""
     matrices = flow.jacobian("forward", x + 0.0, context).astype(np.float64)
     matrices = matrices.reshape(len(x), -1, x[0].size)
     values = [np.linalg.svd(one, compute_uv=False)[-1] for one in np.nan_to_num(matrices)]
@@ -158,9 +164,9 @@ def _smallest(flow: Differentiable, x: Array, context: Array | None) -> Array:
 
 
 def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) -> Array:
-    """Where a point of an undeclared domain comes back a whole number of turns away: the map repeats
-    itself with the way there as a period, as one of angles does, and its inverse gives those of one
-    turn. A fold repeats itself on one side alone.
+    """Where the recovered point of an undeclared domain differs by whole periods, ``(n,)``: the
+    map has the displacement as a period, as maps of angles do. A fold repeats its values on one
+    side only.
     """
     with np.errstate(invalid="ignore", over="ignore"):  # both may be infinite, or far apart
         way = back - x
@@ -168,9 +174,9 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
     if flow.facts.declared or not away.any():
         return np.zeros(len(x), dtype=bool)
     contexts = None if context is None else context[away]
-    # Beside the point, which may lie where a turn ends.
+    # Off the point itself, which may lie at the end of a period.
     start, turn = x[away] + BESIDE, way[away]
-    # What an inverse of a steep map leaves of it is no part of the turn.
+    # Without the error that the inverse of a steep map adds to the period.
     whole = 2 * np.pi * np.rint(turn / (2 * np.pi))
     turn = np.where(np.abs(turn - whole) <= FAR, whole, turn)
     here, _ = attempt(flow.forward, start, contexts)

@@ -1,4 +1,4 @@
-"""Values that are no numbers where there is one: holes in a map, and ways back that are lost."""
+"""Non-finite values at ordinary points: holes in a map, and preimages that are lost."""
 
 from __future__ import annotations
 
@@ -27,24 +27,26 @@ from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible,
 
 
 class RoundedBijection(Bijection, Rounded, Protocol):
-    """A map that can be randomly rounded."""
+    """A map under random rounding."""
 
 
-# Noise of the size of some hundred roundings, so often; values under it agree to this share.
+# Noise of some hundred roundings, the number of runs, and the relative agreement of values under
+# noise.
 NOISES, RUNS, AGREEING = {"float64": 2.0**-43, "float32": 2.0**-22}, 6, 1e-3
-# No more suspicious points of a batch than this are examined.
+# At most this many suspicious points of a batch are examined.
 EXAMINED = 16
-# Jacobians are made of events of no more entries: whether larger ones lose a point is not asked.
+# For larger events no Jacobian is computed to decide whether rounding loses a point.
 DIFFERENTIATED = 256
-# Ordinary points reach so far, and any so far; images of ordinary size are smaller than this.
+# Limits of ordinary points, of any points, and of ordinary images.
 ORDINARY, FARTHEST, IMAGES = 16.0, 1e6, 1e6
-# Points this near have images that an inverse takes; of so many others it takes some.
+# Images of points this near are accepted by an inverse; at least one of this many others must be.
 NEAR, OTHERS = 4.0, 4
-# Points that all models are trained on, of which several are asked; log-dets that are large, not too
-# large for a number per entry in single precision; values that are alike in both.
+# Number of training points that must agree; a large log-det that is still finite in single
+# precision (per number of entries); relative agreement of values in both precisions.
 SEVERAL, LARGE, LARGEST, ALIKE = 2, 60.0, 1e5, 1e-2
-# So many roundings of the image may move a point by this share and no more, else it is lost in it.
-ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
+# Noise of the image in units, and the relative displacement of the point from which on it counts as
+# lost.
+ULPS, RESOLVED = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
 
 
 @law(
@@ -62,22 +64,21 @@ ULPS, TOLD = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
     pointwise=True,
 )
 def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
-    r"""Value and log-det are finite wherever those beside them are, and at ordinary points of a
-    declared domain, or of given data, never nan; and from an image of ordinary size, where the map is not saturated,
-    the way back is finite. A log-det that is large is a number in single precision, too, at one at least of
-    several ordinary points: it is no logarithm of a product, which underflows. At one of them at least it
-    is no nan.
+    """Value and log-det are finite wherever those of nearby points are, and never nan at ordinary
+    points of a declared domain or of given data. The inverse of an ordinary image is finite unless
+    the map is saturated. A large log-det is finite in single precision as well, at one of several
+    ordinary points at least: it is no logarithm of an underflowing product.
     """
     x, context = batch.x, batch.context
     out = flow.forward(x, context)
     reach = rows_max(x)
     sound = finite_outcome_rows(out, len(x))
-    told = flow.facts.declared or flow.facts.at_data
-    broken = told & has_nan(out, len(x)) & (reach <= ORDINARY)
+    declared = flow.facts.declared or flow.facts.at_data
+    broken = declared & has_nan(out, len(x)) & (reach <= ORDINARY)
     notes = ["forward is not finite where it should be"] if broken.any() else []
     rows = some(~sound & ~broken & (reach <= FARTHEST))
     if len(rows) and settles(flow, flow.forward, batch.rows(rows), batch.seed).any():
-        for row in rows:  # each by itself: whether it is finite must not depend on the others
+        for row in rows:  # one by one: whether a row is finite must not depend on the others
             broken[row] = settles(flow, flow.forward, batch.rows([row]), batch.seed)[0]
         if broken.any():
             notes = ["forward is not finite, and under random rounding it is"]
@@ -104,12 +105,12 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
 
 
 def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) -> Array:
-    """Ordinary points with a large log-det that is no number in single precision at any of them,
-    though the value is what it is in double; none where there are not several.
+    """Ordinary points with a large log-det that is not finite in single precision at any of them,
+    though the value agrees, ``(n,)``; none if there are too few points.
     """
     nowhere = np.zeros(len(batch.x), dtype=bool)
     claimed = row_log_dets(out, len(batch.x))
-    # A number that single precision has none for, as 5e-324, is no ordinary one.
+    # Numbers without a representation in single precision, as 5e-324, are not ordinary.
     ordinary &= representable(batch.x, flow.domain)
     rows = some(ordinary & (np.abs(claimed) >= LARGE) & (np.abs(claimed) <= LARGEST))
     if flow.dtype != "float64" or len(rows) < SEVERAL:
@@ -129,7 +130,7 @@ def underflowing(flow: Bijection, batch: Batch, out: Mapped, ordinary: Array) ->
 
 
 def some(suspected: Array) -> Array:
-    """Row numbers of the suspected points, or of a few of them, evenly chosen."""
+    """Row indices of the suspected points, evenly thinned to `EXAMINED`."""
     rows = np.flatnonzero(suspected)
     if len(rows) > EXAMINED:
         rows = rows[np.linspace(0, len(rows) - 1, EXAMINED).astype(int)]
@@ -137,7 +138,9 @@ def some(suspected: Array) -> Array:
 
 
 def without_log_det(out: Mapped, reach: Array) -> Array:
-    """Ordinary points, where each has a finite value and none a log-det; none where there are not several."""
+    """Ordinary points if each has a finite value and none a finite log-det, ``(n,)``; none if
+    there are too few points.
+    """
     rows = len(reach)
     ordinary = reach <= NEAR
     value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
@@ -147,13 +150,15 @@ def without_log_det(out: Mapped, reach: Array) -> Array:
 
 
 def has_nan(out: Mapped, rows: int) -> Array:
-    """Rows of which value or log-det is nan."""
+    """The rows with nan in value or log-det, ``(rows,)``."""
     flat = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
     return np.asarray(np.isnan(flat).any(1) | np.isnan(row_log_dets(out, rows)))
 
 
 def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Array:
-    """Of which points value and log-det are finite in every randomly rounded run, and agree."""
+    """The points whose value and log-det are finite and agree in every randomly rounded run,
+    ``(n,)``.
+    """
     rows, seen = len(points.x), []
     settled = np.ones(rows, dtype=bool)
     for run in range(RUNS):
@@ -173,8 +178,8 @@ def settles(flow: Rounded, call: Call[Mapped], points: Batch, seed: int) -> Arra
 
 
 def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | None, str] | None:
-    """Where an image of ordinary size comes back as no number, or is refused, though the map moves
-    there, what came back, and a note; None where nothing can be asked.
+    """Where an ordinary image has no finite preimage, or the inverse raises, though the map moves
+    there, ``(n,)``; the preimages, and a note. None if nothing can be tested.
     """
     x, context = batch.x, batch.context
     try:
@@ -188,8 +193,8 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
         rows = np.flatnonzero(refused)
         if len(rows):
             refused[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
-        said = error.rstrip(": ")
-        return refused, None, f"the way back from an ordinary image raises {said}"
+        message = error.rstrip(": ")
+        return refused, None, f"at an ordinary image the inverse raises {message}"
     if back.value.shape != x.shape:  # another law reports it
         return None
     lost = usable & ~finite_outcome_rows(back, len(x))
@@ -199,13 +204,13 @@ def way_back(flow: Invertible, batch: Batch, y: Array) -> tuple[Array, Array | N
     lost[:] = False
     if len(rows):
         lost[rows] = distinguishable_points(flow, batch.rows(rows), y[rows])
-    return lost, np.asarray(back.value), "the way back from an ordinary image is not finite"
+    return lost, np.asarray(back.value), "at an ordinary image the inverse is not finite"
 
 
 def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array:
-    """One of the images that are asked about that the inverse refuses, alone and twice. None where
-    it searches, and may say that it found nothing, or refuses others as well, whatever they are,
-    which other laws report.
+    """One image that the inverse rejects twice, alone, as a mask ``(n,)``. All False if the
+    inverse is a search, which may report failure, or rejects other images too, which other laws
+    report.
     """
     refused = np.zeros(len(image), dtype=bool)
     guilty = np.flatnonzero(asked)
@@ -226,7 +231,7 @@ def raising(flow: Invertible, batch: Batch, image: Array, asked: Array) -> Array
 
 
 def takes_any(flow: Invertible, batch: Batch, row: Array) -> bool:
-    """Whether the inverse takes an image of ordinary points, under the context of a row."""
+    """Whether the inverse accepts an image of ordinary points under the context of a row."""
     rng = np.random.default_rng(seed_of(batch.seed, "ordinary"))
     context = None if batch.context is None else batch.context[row]
     for x in draw_points(flow.domain, (OTHERS, 1, *flow.event_shape), rng):
@@ -237,20 +242,20 @@ def takes_any(flow: Invertible, batch: Batch, row: Array) -> bool:
 
 
 def distinguishable_points(flow: Flow, points: Batch, y: Array) -> Array:
-    """Of which points the image tells them: no direction is lost in the rounding of the image."""
+    """The points that their image determines, ``(n,)``: no direction is lost in its rounding."""
     rows = len(points.x)
     if not offers(flow, Differentiable) or y[0].size > DIFFERENTIATED:
         return np.zeros(rows, dtype=bool)
     matrices = flow.jacobian("forward", points.x, points.context).astype(np.float64)
-    told = np.zeros(rows, dtype=bool)
+    resolved = np.zeros(rows, dtype=bool)
     if matrices.shape[1] != matrices.shape[2]:
-        return told
+        return resolved
     for row in np.flatnonzero(np.isfinite(matrices).all((1, 2))):
         rounded = ULPS[flow.dtype] * (1 + np.abs(y[row].reshape(-1)))
         try:
             lost = np.abs(np.linalg.inv(matrices[row])) @ rounded
         except np.linalg.LinAlgError:
             continue
-        told[row] = (lost <= TOLD * (1 + np.abs(points.x[row].reshape(-1)))).all()
-        told[row] = told[row] and is_no_end(flow, points.rows(slice(row, row + 1)), y[row])
-    return told
+        resolved[row] = (lost <= RESOLVED * (1 + np.abs(points.x[row].reshape(-1)))).all()
+        resolved[row] = resolved[row] and is_no_end(flow, points.rows(slice(row, row + 1)), y[row])
+    return resolved

@@ -1,4 +1,4 @@
-"""Gradients through the way back."""
+"""Gradients through the inverse."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from flowref.model.abilities import Flow, Invertible, Pulling
 
 
 class InvertiblePulling(Invertible, Pulling, Protocol):
-    """Both maps, and their gradients."""
+    """Both directions with vector-Jacobian products."""
 
 
-# Points and what comes back for them are ordinary up to here; a kink is no place where gradients are asked
-# for, and is left by a step of so much.
+# The limit of ordinary points and preimages, and the step away from a kink, at which gradients are
+# not specified.
 ORDINARY, BESIDE = 1e3, 1e-3
-# How much farther out points lie as well, beyond the interval of a spline: there its tail is chosen by torch.where.
+# Factor of points farther out, beyond the interval of a spline, whose tail is chosen by
+# torch.where.
 FARTHER = 4.0
 
 
 @requires("its inverse is iterative, and what autograd records of it is not its derivative")
 def goes_straight_back(flow: Flow) -> bool:
-    """The way back is a formula."""
+    """The inverse is in closed form."""
     return not flow.certainty.inverse
 
 
@@ -57,8 +58,8 @@ def goes_straight_back(flow: Flow) -> bool:
     version=3,
 )
 def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
-    """At ordinary points, and at points four times as far out, where what the inverse returns is finite, its gradient is
-    finite, and beside them as well.
+    """The gradient of the inverse is finite wherever the inverse is, at ordinary points and four
+    times as far out, and next to them.
     """
     refuse_to_walk_back(flow, batch.x[0].size)
     rng = np.random.default_rng(batch.seed)
@@ -79,7 +80,9 @@ def inverse_gradient_finite(flow: InvertiblePulling, batch: Batch) -> Residual:
 
 
 def lost_at(flow: InvertiblePulling, z: Array, batch: Batch) -> tuple[Array, Array]:
-    """At which points something is known, and at which of these gradients are lost, there and beside them."""
+    """Masks ``(n,)``: the points that can be judged, and those whose gradient is not finite, there
+    and next to them.
+    """
     good, lost = np.ones(len(z), dtype=bool), np.ones(len(z), dtype=bool)
     for points in (z * (1 - BESIDE), z):
         known, gradient = gradient_at(flow, points, batch)
@@ -90,21 +93,22 @@ def lost_at(flow: InvertiblePulling, z: Array, batch: Batch) -> tuple[Array, Arr
 def gradient_at(
     flow: InvertiblePulling, z: Array, batch: Batch, log_det: bool = True
 ) -> tuple[Array, Array]:
-    """Whether points, and what comes back for them, are ordinary; and the gradient of the sum of the entries, and of
-    the log-det where ``log_det`` says so.
+    """Whether points and preimages are ordinary, ``(n,)``; and the gradient of the sum of the
+    entries, with ``log_det`` also of the log-det, ``(n, ...)``. Raises `Unsupported` if autograd
+    cannot differentiate the inverse.
     """
     out = flow.inverse(z, batch.context)
     rows = len(z)
     value = np.asarray(out.value, dtype=np.float64)
     known = finite_outcome_rows(out, rows) & finite_rows(z)
     known &= (rows_max(z) <= ORDINARY) & (rows_max(np.nan_to_num(value)) <= ORDINARY)
-    told = (
+    with_log_det = (
         log_det
         and out.ladj is not None
         and np.ndim(out.ladj) > 0
         and len(np.asarray(out.ladj)) == rows
     )
-    cotangents = (np.ones(value.shape), np.ones(rows) if told else None)
+    cotangents = (np.ones(value.shape), np.ones(rows) if with_log_det else None)
     gradient, refused = attempt(flow.vjp, "inverse", z, batch.context, *cotangents)
     if refused:
         words = "overwrites what autograd needs" if in_place(RuntimeError(refused)) else refused

@@ -1,4 +1,4 @@
-"""Where the images of a map lie."""
+"""The images of a map and its declared codomain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from flowref.laws.common.arithmetic import finite_rows
 from flowref.model import EXACT, NEARBY, Batch, Residual, law, requires
 from flowref.model.abilities import Bijection, Flow
 
-# By how much rounding may take an image over an end, relative to 1 + |end|, and over the sum of a
-# simplex.
+# How far rounding may move an image past an end, relative to 1 + |end|, or the sum of a simplex.
 EDGE = {"float64": 1e-6, "float32": 1e-3}
 
 
 @requires("its codomain is not declared, or is the whole space")
 def has_codomain(flow: Flow) -> bool:
-    """A set that images may lie outside of."""
+    """The codomain is declared, and not the whole space."""
     return flow.codomain is not None and (
         flow.codomain.bounded or flow.codomain.kind in ("ordered", "simplex")
     )
@@ -33,7 +32,7 @@ def has_codomain(flow: Flow) -> bool:
     source="torch.distributions: Transform.codomain, by which supports of densities are known",
 )
 def image_in_codomain(flow: Bijection, batch: Batch) -> Residual:
-    """Images of points of the domain lie in the codomain that is declared, or on its edge."""
+    """$f(x)$ lies in the declared codomain, or on its edge, for every $x$ in the domain."""
     codomain = flow.codomain
     assert codomain is not None
     rows = len(batch.x)

@@ -1,4 +1,4 @@
-"""Small gaps that a map leaves in its image, where its formula changes."""
+"""Small gaps in the image of a map, at points where its formula changes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow, Invertible
 
-# How far apart two points are, relative to 1 + |x|, and by how many times the change on one side is
-# larger than on the other where a map jumps.
+# The relative distance of two neighbouring points, and the ratio of the changes on both sides that
+# counts as a jump.
 BESIDE, JUMPS = 1e-8, 1000.0
-# Jumps that are judged, relative to 1 + |f(x)|: not rounding, and no more than this share of what images
-# range over, since a wide gap may be meant.
+# Jumps that are judged, relative to 1 + |f(x)|: more than rounding, and at most this share of the
+# range of images, since a wide gap may be intended.
 LEAST, SHARE = 1e-5, 0.05
-# How near to the middle of a gap an image comes that lies in none, as a share of the gap.
+# The distance from the middle of a gap within which an image disproves it, as a share of the gap.
 REACHED = 0.1
 ORDINARY = 64
 
 
 @requires("its inverse iterates")
 def solves_nothing(flow: Flow) -> bool:
-    """The way back is a formula."""
+    """The inverse is in closed form."""
     return not flow.certainty.inverse
 
 
@@ -47,11 +47,11 @@ def solves_nothing(flow: Flow) -> bool:
     size=16,
     scales=NEARBY,
     applies=repeatable & in_double & solves_nothing,
-    source="a spline that ends lower than where its tails begin leaves an interval uncovered, which a density has no mass for",
+    source="a spline that ends below the start of its tails leaves a gap in the image, without mass",
 )
 def no_gap(flow: Invertible, batch: Batch) -> Residual:
-    r"""Where the images of two neighboring points lie apart by a little, what lies between them is an
-    image, too: $f(f^{-1}(z)) = z$ halfway. A jump without a gap, or one that is wide, is not accused.
+    """The image has no small gap: between the images of neighbouring points, $f(f^{-1}(z)) = z$
+    halfway. Jumps without a gap, and wide gaps, are permitted.
     """
     if flow.domain.kind not in ("real", "interval", "positive", "unit"):
         raise Unsupported("its domain has no neighbors along all axes", waits=False)
@@ -62,7 +62,7 @@ def no_gap(flow: Invertible, batch: Batch) -> Residual:
     ways = [(there, images_or_nan(flow, there, context)) for there in (x + step, x - step)]
     changes = [np.where(known, rows_max(value - here), np.nan) for _, value in ways]
     least = LEAST * (1 + rows_max(here))
-    most = SHARE * image_range(flow, context)
+    most = SHARE * _image_range(flow, context)
     gap = np.full(rows, np.nan)
     for (there, value), change, other in zip(ways, changes, changes[::-1], strict=True):
         with np.errstate(invalid="ignore"):
@@ -78,12 +78,14 @@ def no_gap(flow: Invertible, batch: Batch) -> Residual:
     note = ""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        note = f"nothing maps to the middle of a gap of {gap[row]:.3g} beside f(x)"
+        note = f"nothing maps to the middle of a gap of {gap[row]:.3g} next to f(x)"
     return Residual(bad.astype(float), decidable=known, observed={"f(x)": here}, note=note)
 
 
 def images_or_nan(flow: Invertible, x: Array, context: Array | None) -> Array:
-    """Images of points, nan where the map refuses them."""
+    """Images ``(n, *event)``, nan where forward raises. Raises `Unsupported` if latents have
+    another shape than points.
+    """
     out, error = attempt(flow.forward, x + 0.0, context)
     value = np.full(x.shape, np.nan) if error else np.asarray(out.value, dtype=np.float64)
     if value.shape != x.shape:
@@ -91,8 +93,7 @@ def images_or_nan(flow: Invertible, x: Array, context: Array | None) -> Array:
     return value
 
 
-def image_range(flow: Invertible, context: Array | None) -> float:
-    """The range of the images of ordinary points."""
+def _image_range(flow: Invertible, context: Array | None) -> float:
     points = draw_points(flow.domain, (ORDINARY, *flow.event_shape), np.random.default_rng(0))
     contexts = None if context is None else np.repeat(context[:1], ORDINARY, axis=0)
     value = images_or_nan(flow, points, contexts)
@@ -100,7 +101,7 @@ def image_range(flow: Invertible, context: Array | None) -> float:
 
 
 def missed(flow: Invertible, z: Array, context: Array | None) -> Array:
-    """How far from latents the images of what comes back for them are; 0 where nothing comes back."""
+    """$|f(f^{-1}(z)) - z|$ per row, ``(n,)``; 0 where the inverse returns nothing finite."""
     back, error = attempt(flow.inverse, z + 0.0, context)
     value = np.full(z.shape, np.nan) if error else np.asarray(back.value, dtype=np.float64)
     if value.shape != z.shape or not flow.domain.holds(value[finite_rows(value)]).all():

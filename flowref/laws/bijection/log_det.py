@@ -1,5 +1,5 @@
-"""Log-determinants: a returned log-det is log|det d output / d input| of the call that returned it,
-in either direction.
+"""Log-determinants: a returned log-det is log|det d output / d input| of the call that returned
+it, in either direction.
 """
 
 from __future__ import annotations
@@ -62,34 +62,34 @@ class BijectionParametric(Bijection, Parametric, Protocol):
 
 
 class DifferentiableInvertible(Differentiable, Invertible, Protocol):
-    """An invertible map whose Jacobians the framework gives."""
+    """An invertible map with Jacobians by autograd."""
 
 
 class PulledBothWays(Differentiable, Invertible, Pulling, Walked, Protocol):
-    """An invertible map that pulls cotangents back, in both directions."""
+    """An invertible map with vector-Jacobian products in both directions."""
 
 
 class PulledInverse(Invertible, Pulling, Protocol):
-    """An invertible map whose gradients the framework gives."""
+    """An invertible map with gradients by autograd."""
 
 
 FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
-# An inverse that comes back this close, relatively, is at the same point; beyond this condition
-# number a product of Jacobians says nothing.
+# Relative error up to which an inverse counts as having returned, and the condition number from
+# which on a product of Jacobians decides nothing.
 RETURNED, CONDITION = 1e-4, 1e8
-# Random cotangents that stand for an identity too large to be written down.
+# Random cotangents that represent an identity matrix too large to compute.
 PULLBACKS = 3
-# Entries of an event of which a log-det of a thousand is a large one.
+# Entries of an event for which a log-det of a thousand is large.
 ORDINARY = 16
-# What autograd's derivative of a log-det may be off, relatively.
+# Allowed relative error of autograd's derivative of a log-det.
 EXACTLY = 1e-7
-# A product of differences that is known no better decides nothing.
+# A product of differences with a larger error decides nothing.
 DECISIVE = 1e-3
 
 
 def brought_back(back: Array, x: Array) -> Array:
-    """Where an inverse returned to the point it came from, in each coordinate, however large
-    another one is; where it did not is the affair of the round trip.
+    """Where the inverse returned to its point in every coordinate, ``(n,)``, each relative to its
+    own size. Other rows are reported by the round trip.
     """
     if back.shape != x.shape:
         return np.zeros(len(x), dtype=bool)
@@ -97,7 +97,7 @@ def brought_back(back: Array, x: Array) -> Array:
 
 
 def not_inverted_note(usable: Array, near: Array) -> str:
-    """What is said where an inverse brings none of the points back that it could."""
+    """The note if the inverse recovers no usable point; else empty."""
     return NOT_BACK if usable.any() and not (usable & near).any() else ""
 
 
@@ -195,9 +195,9 @@ def log_det_antisymmetry(flow: Invertible, batch: Batch) -> Residual:
 
 
 def arbitrate_product(flow: DifferentiableInvertible, point: Batch) -> tuple[dict[str, Any], str]:
-    """Differences of an inverse that solves its coordinates one by one: where they are the inverse
-    matrix, autograd lost what the loop wrote into place, and the map is right. Whoever wrote the rule of
-    derivatives himself is held to it.
+    """Differences of an inverse that solves its coordinates one by one: if they give the inverse
+    matrix, autograd lost the in-place writes of the loop, and the map is right. Custom derivative
+    rules are judged regardless.
     """
     ruled = flow.promises.get("own-rule")
     if ruled or point.x[0].size < 2 or not one_by_one(flow, point):
@@ -205,7 +205,7 @@ def arbitrate_product(flow: DifferentiableInvertible, point: Batch) -> tuple[dic
     y = flow.forward(point.x, point.context).value
     try:
         inverse, error = richardson_jacobian(flow.inverse, y, point.context)
-    except Exception:  # a step beside the point is refused
+    except Exception:  # a step off the point is rejected
         return {}, ""
     forward = square_matrices(flow.jacobian("forward", point.x, point.context))[0]
     gap = np.abs(inverse[0] @ forward - np.eye(len(forward))).max()
@@ -216,7 +216,7 @@ def arbitrate_product(flow: DifferentiableInvertible, point: Batch) -> tuple[dic
 
 
 def one_by_one(flow: Invertible, point: Batch) -> bool:
-    """Whether an inverse takes about as many times the operations of forward as there are
+    """Whether the inverse takes about ``d`` times the operations of forward, with ``d``
     coordinates.
     """
     there = flow.forward.observe(point.x, point.context).operations
@@ -225,7 +225,7 @@ def one_by_one(flow: Invertible, point: Batch) -> bool:
     return bool(back >= (point.x[0].size - 0.5) * max(1, there))
 
 
-# Beyond this squares are not finite.
+# Larger numbers have no finite square.
 SQUARED = 1e150
 
 
@@ -241,7 +241,9 @@ SQUARED = 1e150
     pointwise=True,
 )
 def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Residual:
-    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) = I$."""
+    r"""The derivatives of the two directions are inverse matrices: $J_{f^{-1}}(f(x))\, J_f(x) =
+    I$.
+    """
     if batch.x[0].size > LARGE and offers(flow, PulledBothWays):
         return inverse_pullbacks(flow, batch)
     image, usable, note = round_trip_points(flow, batch)
@@ -255,14 +257,14 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     except RuntimeError as error:
         if not in_place(error):
             raise
-        reason = "autograd cannot differentiate its inverse, which writes into place"
+        reason = "autograd cannot differentiate its inverse, which writes in place"
         raise Unsupported(reason) from error
     product = inverse @ forward
-    # Extended precision is for what is judged; for its size that of the Jacobians does.
+    # The product is judged in extended precision; its size needs double precision only.
     there, here = forward.astype(np.float64), inverse.astype(np.float64)
     size = (np.abs(here) @ np.abs(there)).reshape(len(image), -1).max(1)
     usable &= finite_rows(there, here) & (size < CONDITION)
-    # The square of what is so large overflows in derivatives, such as that of asinh.
+    # Derivatives such as that of asinh square their argument, which overflows.
     usable &= rows_max(there) < SQUARED
     return Residual(
         product - np.eye(product.shape[-1]),
@@ -274,7 +276,9 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
 
 
 def round_trip_points(flow: Invertible, batch: Batch) -> tuple[Array, Array, str]:
-    """The images of points, where the inverse brought them back, and what is said if it brought none."""
+    """Images ``(n, *latent)``, the rows that the inverse recovers ``(n,)``, and the note if there
+    are none.
+    """
     image, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     back = flow.inverse(image, batch.context).value
     near = brought_back(back, batch.x)
@@ -282,8 +286,8 @@ def round_trip_points(flow: Invertible, batch: Batch) -> tuple[Array, Array, str
 
 
 def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
-    """The same of matrices too large to be made: what is pulled back by both is what it was, for
-    random cotangents.
+    """The product of matrices too large to compute, applied to random cotangents: pulling back
+    through both directions returns the cotangent.
     """
     refuse_to_walk_back(flow, batch.x[0].size)
     image, usable, note = round_trip_points(flow, batch)
@@ -291,7 +295,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     rows, context = len(batch.x), batch.context
     gaps, size = [], np.ones(rows)
     pullbacks = planned(flow, PULLBACKS, 1)
-    # What the gap is compared with is told once, where telling it takes long.
+    # The scale of the gap is not recomputed under noise for expensive flows.
     again = sparing(flow) and offers(flow, Rounded) and flow.rounding()
     for _ in range(pullbacks):
         start = rng.standard_normal(batch.x.shape)
@@ -315,11 +319,11 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
 
 
 def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
-    """Whether the inverse's value alone lost its graph, in a closed form that could have kept it.
+    """Whether only the value of the inverse lost its graph, in a closed form that could have kept
+    it.
 
-    An inverse that runs without gradients records none for its log-det either, and one that
-    iterates (which its number of operations tells) commonly searches without gradients: neither is
-    accused.
+    Exempt are inverses that run without gradients, whose log-det has no graph either, and
+    iterative ones (by their number of operations), which commonly search without gradients.
     """
     if not offers(flow, PulledInverse):
         return False
@@ -335,7 +339,7 @@ def cut_off(flow: Invertible, batch: Batch, y: Array) -> bool:
 
 
 def echo(flow: BijectionParametric, batch: Batch) -> Callable[[], Array]:
-    """How the comparison of derivatives answers to rounding."""
+    """The self-comparison noise of `log_det_gradient`; see `Slope.echo`."""
     return slope_of_log_det(flow, batch)[0].echo(len(batch.x))
 
 
@@ -365,7 +369,9 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
 
 
 def slope_of_log_det(flow: BijectionParametric, batch: Batch) -> tuple[Slope, Array]:
-    """The derivative of the log-det, and the points that it is of: those with one of ordinary size."""
+    """The derivative of the log-det, and the points it is taken over, ``(n,)``: those with
+    log-dets of ordinary size.
+    """
 
     def log_dets(out: Mapped) -> Array:
         return returned(out, len(np.asarray(out.value)))

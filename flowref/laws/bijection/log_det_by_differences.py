@@ -1,5 +1,5 @@
-"""The log-det where autograd has nothing to say: what is computed in numpy, detached, or in place
-over what autograd needs, is still differentiable.
+"""The log-det of maps that autograd cannot differentiate: computed in numpy, detached, or
+overwriting tensors in place.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from flowref.model.abilities import Bijection, Flow, Pulling, offers
 
 
 class PulledBijection(Bijection, Pulling, Protocol):
-    """A map whose gradients the framework gives."""
+    """A map with vector-Jacobian products."""
 
 
-# What differences leave open, at most, where they are to decide; and the largest coordinates: what
-# C code loses farther out, no noise shows.
+# The largest error of differences that can still decide, and the largest ordinary coordinate: noise
+# does not reveal digits that C code loses farther out.
 OPEN, ORDINARY = 1e-3, 32.0
 
 
 @requires("its events are too large for differences", waits=True)
 def small(flow: Flow) -> bool:
-    """A Jacobian by differences takes several calls of a row for each coordinate. Where events are
-    too large for that, a cotangent that is pulled back shows whether autograd judges them.
+    """A Jacobian by differences takes several calls per coordinate. For larger events, one
+    vector-Jacobian product decides whether laws by autograd apply.
     """
     if int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE:
         return True
@@ -56,8 +56,8 @@ def small(flow: Flow) -> bool:
 
 
 def autograd_differentiates(flow: Flow) -> bool:
-    """Whether autograd differentiates what is there of forward and inverse; of an inverse that takes
-    one step after the other nothing is asked, since other laws go back by forward.
+    """Whether autograd differentiates forward and, if there is one, the inverse. Sequential
+    inverses are not tested, since other laws use forward for them.
     """
     if not offers(flow, PulledBijection):
         return False
@@ -92,14 +92,14 @@ def autograd_differentiates(flow: Flow) -> bool:
     source="change of variables; the definition of a derivative",
 )
 def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
-    r"""Where autograd records nothing of a map, its log-det is $\log|\det \partial f / \partial x|$
-    as differences measure it, in either direction, and a number.
+    r"""If autograd records no graph of a map, its log-det is still $\log|\det \partial f /
+    \partial x|$ as differences measure it, in either direction, and not nan.
     """
     first = log_det_gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
     if not first:
         raise Unsupported("autograd gives its Jacobian", waits=False)
     gap, left = np.stack([one[0] for one in first], 1), np.stack([one[1] for one in first], 1)
-    if (np.abs(gap) > left).any():  # what is a kink beside one point is none beside another
+    if (np.abs(gap) > left).any():  # a kink at one point is none next to it
         again = log_det_gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
         other, slack = (np.stack([one[way] for one in again], 1) for way in (0, 1))
         other = np.where(np.isnan(other), 0.0, other)
@@ -111,7 +111,7 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     note = "the log-det is not that of the map, as differences measure it"
     if np.isinf(gap).any():
         note = "the log-det is nan at points of either sign, and the map is smooth there"
-    # Without its sign: which direction is the worse one may change with rounding.
+    # Without its sign, since which direction is worse may change with rounding.
     return Residual(
         np.where(judged, np.abs(gap), 0.0)[every, worst],
         scale=4.0,
@@ -122,15 +122,17 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
 
 
 def log_det_gaps(flow: Bijection, x: Array, context: Array | None) -> list[tuple[Array, Array]]:
-    """What each direction reports less what differences measure, and what these leave open; both
-    ``(batch,)``, nan where they decide nothing. Directions that autograd judges are left out.
+    """Per direction the reported log-det minus that of differences, and the error of the latter,
+    both ``(n,)``, nan if undecided. Directions judged by autograd are left out.
     """
     ways = (log_det_gap(flow, which, x, context) for which in ("forward", "inverse"))
     return [one for one in ways if one is not None]
 
 
 def aside(flow: Flow, x: Array, seed: int) -> Array:
-    """Points a little beside others, by more than differences step, where the domain allows it."""
+    """Points moved by more than the steps of differences, where the domain allows it, ``(n,
+    *event)``.
+    """
     rng = np.random.default_rng(seed)
     step = rng.uniform(2.0**-7, 2.0**-5, x.shape) * rng.choice((-1.0, 1.0), x.shape)
     moved = x + step * (1 + np.abs(x))
@@ -153,11 +155,11 @@ def differentiable(flow: Flow, which: str, points: Array, context: Array | None)
 def log_det_gap(
     flow: Bijection, which: str, x: Array, context: Array | None
 ) -> tuple[Array, Array] | None:
-    """See `log_det_gaps`; None where the call is not judged by differences."""
+    """One direction of `log_det_gaps`; None if it is not judged by differences."""
     if which not in flow.calls or (which == "inverse" and flow.certainty.inverse):
         return None
     if which == "inverse" and stepwise(flow, which):
-        return None  # of an inverse in so many steps other laws go back by forward
+        return None  # other laws judge sequential inverses by forward
     points = x if which == "forward" else invertible_images(flow, flow.forward(x, context).value)[0]
     if differentiable(flow, which, points, context):
         return None
@@ -171,7 +173,7 @@ def log_det_gap(
         one = slice(row, row + 1)
         near = None if context is None else context[one]
         found, refused = attempt(richardson_jacobian, call, points[one], near)
-        if refused:  # a step beside the point, at the edge of a domain
+        if refused:  # a step off the point leaves the domain
             continue
         estimate, error = found
         with np.errstate(all="ignore"):
@@ -187,8 +189,8 @@ def log_det_gap(
 
 
 def nowhere_a_number(flow: Bijection, which: str, points: Array, context: Array | None) -> bool:
-    """Whether a log-det is nan at points of either sign alike: what it is outside of a domain that
-    nobody declared is no affair of a law.
+    """Whether the log-det is nan at points of either sign. Outside of an undeclared domain nan is
+    permitted.
     """
     for tried in (points, -points, np.full_like(points, 0.5), np.full_like(points, -0.5)):
         out, refused = attempt(flow.calls[which], tried, context)

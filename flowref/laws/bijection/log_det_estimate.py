@@ -1,5 +1,5 @@
-"""Log-determinants that are estimated, there and back: they may be noisy, and somewhat off, but not those of
-another map; where they are promised to be without bias, their mean is the log-determinant.
+"""Estimated log-determinants in both directions: noisy, with a limited truncation error; if
+promised to be unbiased, correct in the mean.
 """
 
 from __future__ import annotations
@@ -39,42 +39,43 @@ from flowref.model import (
 from flowref.model.abilities import Differentiable, Flow, Invertible, Living
 from flowref.model.steps import Eval, Run, Train
 
-# Estimates that are averaged, and that are where these tell nearly enough; how many standard errors their
-# mean may be off, and what share of the log-det a truncated series may lose. Four times as many halve the
-# standard error.
+# Estimates that are averaged; four times as many if these nearly decide, which halves the standard
+# error; allowed standard errors of the mean; and the share of the log-det that a truncated series
+# may lose.
 ESTIMATES, MORE, WIDE, LOST = 48, 4 * 48, 8.0, 0.5
-# So many calls tell whether an estimate is random at all; a truncated series is not.
+# Calls that decide whether an estimate is random at all; a truncated series is not.
 FEW = 4
-# Log-dets that are smaller tell no sign; nor do those of which the factor is known no better.
+# Smaller log-dets decide no sign; nor does a factor with a larger standard error.
 SMALL, UNCLEAR = 1e-3, 0.15
-# Nor do those of points at which a formula overflows.
+# Points with larger log-dets, at which a formula overflows, are left out.
 LARGE = 1e3
-# Unbiased estimates of the two stages, the second of which are fresh; and which share of the log-det their
-# mean may be off, whatever the standard error.
+# Unbiased estimates of the two stages, the second with fresh draws; and the share of the log-det
+# that their mean may be off by, whatever the standard error.
 STAGES, SHARE = (100, 400), 0.01
-# How often a point stands in a batch: noise of rows is averaged in each call, and what a call draws once
-# for all of them, as a number of terms, by calls; more often where a round trip takes few operations.
+# Copies of each point in a batch: row noise is averaged within a call; what a call draws once for
+# all rows, as a number of terms, over calls. More copies if a round trip takes few operations.
 REPEATS, OFTEN, CHEAP = 32, 128, 2000
-# What is left out of an integral, as a share of it; and how near values are that are the same.
+# The share of an integral that may be missing; the relative error up to which values count as
+# equal.
 INTEGRATED, STILL = 0.1, 1e-6
 Mode = Eval | Train
 EVAL = Eval()
-# How far a Jacobian may be from the identity.
+# The largest distance of a Jacobian from the identity for which its series converges.
 CONTRACTS = 0.99
 SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1; Chen et al., Residual Flows (arXiv:1906.02735)"
 
 
 class LivingDifferentiable(Differentiable, Living, Protocol):
-    """A map that is called more than once, and whose Jacobian the framework gives."""
+    """A map with Jacobians by autograd that can be called repeatedly."""
 
 
 class LivingDifferentiableInvertible(LivingDifferentiable, Invertible, Protocol):
-    """The same, and the way back."""
+    """The same with an inverse."""
 
 
 @requires("its log-det is promised to be exact, or to be a constant")
 def estimator(flow: Flow) -> bool:
-    """Its log-det is promised to be an estimate, point by point."""
+    """The log-det is promised to be an estimate, point by point."""
     others = ("batch-statistics", "set", "scalar-ladj")
     return flow.certainty.estimate and not any(map(flow.promises.get, others))
 
@@ -93,11 +94,11 @@ def estimator(flow: Flow) -> bool:
     source=SOURCE,
 )
 def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
-    r"""An estimated log-det has the sign and the size of $\log|\det \partial f / \partial x|$: over
-    four dozen estimates, or four times as many where these nearly tell, it is on average between half of it
-    and half as much again.
+    r"""An estimated log-det has the sign and the size of $\log|\det \partial f / \partial x|$: the
+    mean of 48 estimates, or of 192 if these nearly decide, lies between 0.5 and 1.5 times that
+    value.
 
-    Eight standard errors are allowed beyond that.
+    Eight standard errors are allowed in addition.
     """
     _, truth, usable = true_log_dets(flow, batch)
     return factors(flow, "forward", batch, truth, usable)
@@ -116,12 +117,11 @@ def log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch) -> Residual:
-    r"""An estimated log-det that the inverse returns has the sign and the size of
-    $\log|\det \partial f^{-1} / \partial z|$, at $z = f(x)$: over four dozen estimates, or four times as
-    many where these nearly tell, it is on average between half of $-\log|\det \partial f / \partial x|$ and
-    half as much again.
+    r"""An estimated log-det returned by the inverse has the sign and the size of $\log|\det
+    \partial f^{-1} / \partial z|$ at $z = f(x)$: the mean of 48 estimates, or of 192 if these
+    nearly decide, lies between 0.5 and 1.5 times $-\log|\det \partial f / \partial x|$.
 
-    Eight standard errors are allowed beyond that.
+    Eight standard errors are allowed in addition.
     """
     images, _, truth, usable = round_trip_log_dets(flow, batch)
     return factors(flow, "inverse", images, truth, usable)
@@ -139,12 +139,12 @@ def inverse_log_det_estimate(flow: LivingDifferentiableInvertible, batch: Batch)
     source=SOURCE,
 )
 def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual:
-    r"""A log-det that is estimated in train mode alone has the sign and the size of
-    $\log|\det \partial f / \partial x|$: over four dozen estimates, or four times as many where these nearly
-    tell, it is on average between half of it and half as much again; of an integral, which no series cuts
-    off, within a tenth.
+    r"""A log-det that is estimated in train mode only has the sign and the size of $\log|\det
+    \partial f / \partial x|$: the mean of 48 estimates, or of 192 if these nearly decide, lies
+    between 0.5 and 1.5 times that value; for an integral, which has no truncated series, within a
+    tenth.
 
-    Eight standard errors are allowed beyond that.
+    Eight standard errors are allowed in addition.
     """
     drawn_in_training(flow, batch)
     _, truth, usable = true_log_dets(flow, batch)
@@ -153,13 +153,15 @@ def train_log_det_estimate(flow: LivingDifferentiable, batch: Batch) -> Residual
 
 
 def drawn_in_training(flow: Living, batch: Batch) -> None:
-    """Raise `Unsupported` where train mode draws no log-dets, or other values than eval mode has."""
+    """Raise `Unsupported` if log-dets are not random in train mode, or values differ from eval
+    mode.
+    """
     whole = Batch(batch.x, batch.context, batch.seed)
     evaluated = np.asarray(flow.calls["forward"](batch.x, batch.context).value)
     outs, refused = attempt(repeated_calls, flow, whole, FEW, "forward", Train())
     ladjs = [np.asarray(out.ladj) for out in outs if out.ladj is not None]
     if refused or len(ladjs) < len(outs):
-        raise Unsupported("in train mode it is refused, or returns no log-det", waits=False)
+        raise Unsupported("in train mode it raises, or returns no log-det", waits=False)
     if not all(np.allclose(evaluated, out.value, STILL, STILL, True) for out in outs):
         raise Unsupported("training changes the map itself", waits=False)
     if all(np.allclose(ladjs[0], other, STILL, STILL, True) for other in ladjs[1:]):
@@ -181,9 +183,9 @@ def drawn_in_training(flow: Living, batch: Batch) -> None:
     source=SOURCE,
 )
 def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
-    r"""The mean of log-dets that are promised to be estimated without bias is
-    $\log|\det \partial f / \partial x|$, at each point: within five standard errors of four hundred
-    calls on batches that hold it many times.
+    r"""The mean of log-dets that are promised to be unbiased estimates is $\log|\det \partial f /
+    \partial x|$ at each point, within five standard errors of four hundred calls on batches with
+    many copies of it.
     """
     matrices, truth, usable = true_log_dets(flow, batch)
     return means(flow, "forward", batch, truth, usable & of_a_series(flow, matrices))
@@ -204,17 +206,17 @@ def log_det_unbiased(flow: LivingDifferentiable, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def inverse_log_det_unbiased(flow: LivingDifferentiableInvertible, batch: Batch) -> Residual:
-    r"""The mean of log-dets that are promised to be estimated without bias is that of the inverse map in
-    what inverse returns, $-\log|\det \partial f / \partial x|$ at $z = f(x)$: within five standard errors
-    of four hundred calls on batches that hold each point many times.
+    r"""The mean of log-dets of the inverse that are promised to be unbiased estimates is
+    $-\log|\det \partial f / \partial x|$ at $z = f(x)$, within five standard errors of four
+    hundred calls on batches with many copies of each point.
     """
     images, matrices, truth, usable = round_trip_log_dets(flow, batch)
     return means(flow, "inverse", images, truth, usable & of_a_series(flow, matrices))
 
 
 def true_log_dets(flow: Differentiable, batch: Batch) -> tuple[Array, Array, Array]:
-    """Forward's Jacobians at points, their log-dets, and where these are known. Raises `Unsupported` where events
-    are too large for a Jacobian.
+    """Forward's Jacobians ``(n, d, d)``, their log-dets ``(n,)``, and where these are known
+    ``(n,)``. Raises `Unsupported` if events are too large.
     """
     refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
@@ -225,8 +227,9 @@ def true_log_dets(flow: Differentiable, batch: Batch) -> tuple[Array, Array, Arr
 def round_trip_log_dets(
     flow: LivingDifferentiableInvertible, batch: Batch
 ) -> tuple[Batch, Array, Array, Array]:
-    """Images, forward's Jacobians at their points, the log-dets of the inverse there, and where these
-    are known: where the inverse came back. What it does elsewhere is the affair of the round trip.
+    """The batch of images, forward's Jacobians ``(n, d, d)`` at their points, the log-dets of the
+    inverse there ``(n,)``, and where these are known ``(n,)``: the rows that the inverse recovers.
+    Other rows are reported by the round trip.
     """
     matrices, truth, known = true_log_dets(flow, batch)
     z, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
@@ -244,8 +247,9 @@ def factors(
     mode: Mode = EVAL,
     lost: float = LOST,
 ) -> Residual:
-    """By which factor the estimates of a call are those of true log-dets, where these are known. ``lost``: which
-    share of them they may lose.
+    """The ratio of the mean estimates of a call to the true log-dets, where these are known.
+    ``lost``: the share that estimates may lose. Raises `Undecidable` if values are random,
+    or the mean is too uncertain.
     """
     outs = repeated_calls(flow, batch, FEW, which, mode)
     if any((np.asarray(out.ladj) != np.asarray(outs[0].ladj)).any() for out in outs[1:]):
@@ -257,9 +261,8 @@ def factors(
     usable = usable & finite_rows(first) & (np.abs(truth) < LARGE)
     factor, error = factor_of(estimates[:, usable], truth[usable])
     if UNCLEAR <= error < 2 * UNCLEAR or lost < abs(factor - 1) < lost + WIDE * error:
-        outs = repeated_calls(
-            flow, batch, MORE, which, mode
-        )  # the first of which are those that there were
+        # The first of these are the calls above.
+        outs = repeated_calls(flow, batch, MORE, which, mode)
         estimates = np.stack([reported(flow, out, len(batch.x)) for out in outs])
         factor, error = factor_of(estimates[:, usable], truth[usable])
     if usable.any() and not np.sqrt((truth[usable] ** 2).mean()) > SMALL:
@@ -288,7 +291,7 @@ def factors(
 
 
 def refuse_large(batch: Batch) -> None:
-    """Raise `Unsupported` where events are too large for a Jacobian."""
+    """Raise `Unsupported` if events are too large for a Jacobian."""
     if batch.x[0].size > WHOLE:
         raise Unsupported(
             f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
@@ -298,15 +301,17 @@ def refuse_large(batch: Batch) -> None:
 def repeated_calls(
     flow: Living, batch: Batch, count: int, which: str = "forward", mode: Mode = EVAL
 ) -> list[Mapped]:
-    """So many calls of one object, each with random numbers of its own; fewer calls are the first of more."""
+    """``count`` calls of one object, each with its own random numbers; the first ones are the same
+    for any count.
+    """
     run = Run(which, batch.x, batch.context)
     before = [mode] if flow.stateful else []
     return list(flow.play([*before, *[run] * count])[len(before) :])
 
 
 def factor_of(estimates: Array, truth: Array) -> tuple[float, float]:
-    """By which factor estimates are on average larger than the truth, over all points, and the
-    standard error of that; estimates of one draw may err together.
+    """The least-squares ratio of estimates to the truth over all points, and its standard error;
+    estimates of one draw may be correlated.
     """
     with np.errstate(all="ignore"):
         factors = estimates @ truth / (truth @ truth)
@@ -314,9 +319,7 @@ def factor_of(estimates: Array, truth: Array) -> tuple[float, float]:
 
 
 def of_a_series(flow: Flow, matrices: Array) -> Array:
-    """Where a series of a Jacobian converges: that of a matrix that is none of a contraction diverges,
-    whatever draws its length. An integral is no series.
-    """
+    """The matrices whose power series converges, ``(n,)``: contractions. Integrals are no series."""
     if flow.certainty.log_det:
         return np.ones(len(matrices), dtype=bool)
     rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
@@ -324,7 +327,7 @@ def of_a_series(flow: Flow, matrices: Array) -> Array:
 
 
 def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -> Residual:
-    """How far means of estimates are from true log-dets, where these are known."""
+    """The deviation of mean estimates from true log-dets, where these are known."""
     usable = usable & (np.abs(truth) < LARGE)
     times = planned(flow, OFTEN, REPEATS, CHEAP)
 
@@ -359,8 +362,9 @@ def fresh_estimates(
     which: str = "forward",
     mode: Mode = EVAL,
 ) -> Array:
-    """Estimates of so many calls on a batch that holds each point so often, of which the mean is taken,
-    ``(count, rows)``. One life draws the same numbers again: those of calls ``before`` are left out.
+    """Estimates of ``count`` calls on a batch with ``times`` copies of each point, averaged over
+    copies, ``(count, rows)``. A repeated history draws the same numbers, so those of the first
+    ``before`` calls are left out.
     """
     context = None if batch.context is None else np.repeat(batch.context, times, 0)
     repeated = Batch(np.repeat(batch.x, times, 0), context, batch.seed)
@@ -370,13 +374,13 @@ def fresh_estimates(
 
 
 def standard_errors(estimates: Array) -> Array:
-    """Those of the means of ``(calls, points)``."""
+    """Of the means over calls: ``(calls, points)`` to ``(points,)``."""
     return np.asarray(estimates.std(0, ddof=1) / np.sqrt(len(estimates)))
 
 
 def excess_over(estimates: Array, goal: Array, usable: Array, slack: Array | float = 0.0) -> Array:
-    """How far means are from a goal beside what is allowed, point by point, and over all, since what is off by
-    as much everywhere is seen there; ``slack``: what is allowed besides.
+    """The deviation of means from ``goal`` relative to the allowed one: per point, and over all,
+    which detects a common offset; ``slack``: an additional allowance.
     """
     share = SHARE * np.abs(goal)
     allowed = np.maximum(ERRORS * standard_errors(estimates), share + 1e-9) + slack

@@ -1,4 +1,4 @@
-"""Gradients of estimated log-determinants: what is trained is what is estimated."""
+"""Gradients of estimated log-determinants: training follows the gradient of the estimate."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from flowref.model import (
 )
 from flowref.model.abilities import Living
 
-# In so many directions, since in one a derivative may be small by chance; what a backward pass through
-# steps that adapt may be off, beside the largest of them.
+# Number of directions, since a derivative may be small by chance in one; and the allowed error of
+# backward passes with adaptive steps, relative to the largest derivative.
 DIRECTIONS, SHARE = 3, 0.2
-# Derivatives of the two stages where those of one draw differ, the second of which are fresh; the steps
-# of their differences.
+# Draws of the two stages if derivatives of one draw differ, the second ones fresh; and the step of
+# differences.
 STAGES, STEP = (64, 256), 2.0**-10
-# How many times finer the steps are that must tell the same: a kink between the points of one difference
-# is none to autograd, and its size counts the more, or not at all, over another.
+# Factor of finer steps that must agree: a kink between the points of one difference, unknown to
+# autograd, counts for more, or not at all, over another.
 FINER = 8.0
-# Log-dets that move less tell nothing; differences that are no sharper neither.
+# Log-dets that change less decide nothing; nor do differences with a larger error.
 STILL, SHARP = 1e-5, 1e-2
 
 
@@ -54,11 +54,13 @@ DETACHED = "the log-det has no gradient, so that training leaves it out; the val
 
 
 class LivingParametric(BijectionParametric, Living, Protocol):
-    """A map with trainable parameters that is called more than once."""
+    """A map with trainable parameters that can be called repeatedly."""
 
 
 class EstimateDerivative(NamedTuple):
-    """A derivative of the estimates by autograd, and by differences under the same draws; by finer ones."""
+    """The derivative of the estimates by autograd, by differences under the same draws, and by
+    finer differences.
+    """
 
     recorded: float
     difference: float
@@ -76,15 +78,15 @@ class EstimateDerivative(NamedTuple):
     scales=NEARBY,
     local=False,
     applies=estimator & in_double & true_gradients & has_parameters & moves_little,
-    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+    source=f"{SOURCE}: an estimate is meant to be trained; a detached one trains nothing",
 )
 def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
-    r"""Autograd's derivative of an estimated log-det with respect to the parameters is on average that of
-    the estimate: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
+    r"""Autograd's derivative of an estimated log-det with respect to the parameters is on average
+    that of the estimate: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
 
-    Held draws show it at once, where the estimate is differentiated as it stands, and where it has no
-    gradient at all beside values that have one. Where the backward pass has an estimate of its own, the
-    means of two stages of draws decide, at five standard errors each.
+    One fixed draw decides if autograd differentiates the estimate as it is, or if it has no
+    gradient while the values have one. If the backward pass has an estimate of its own, the means
+    of two stages of draws decide, at five standard errors each.
     """
     return of_estimates(flow, batch)
 
@@ -104,18 +106,18 @@ def log_det_estimate_gradient(flow: BijectionParametric, batch: Batch) -> Residu
     & true_gradients
     & has_parameters
     & moves_little,
-    source=f"{SOURCE}: an estimate is there to be trained; one that is detached trains nothing",
+    source=f"{SOURCE}: an estimate is meant to be trained; a detached one trains nothing",
 )
 def train_log_det_estimate_gradient(flow: LivingParametric, batch: Batch) -> Residual:
-    r"""Autograd's derivative of a log-det that is estimated in train mode alone is on average that of the
-    estimate there: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
+    r"""Autograd's derivative of a log-det that is estimated in train mode only is on average that
+    of the estimate there: $E[\partial_\theta V] = \partial_\theta E[V]$, within a fifth of it.
     """
     drawn_in_training(flow, batch)
     return of_estimates(flow, batch)
 
 
 def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
-    """How far derivatives of estimates are from derivatives of what they estimate."""
+    """The deviation of autograd's derivatives of estimates from differences."""
     rows = len(batch.x)
     inputs = "forward", batch.x, batch.context
     base = reported(flow, flow.along(*inputs, batch.seed, 0.0), rows)
@@ -133,7 +135,7 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
     if excess > 1:
         same_in_training(flow, batch, usable, worst)
     if detached and not values_follow(flow, batch):
-        raise Unsupported("nothing that forward returns has a gradient: it is not trained by that")
+        raise Unsupported("no output of forward has a gradient: training does not use it")
 
     def biases(look: Look) -> Finding:
         draws = range(sum(STAGES[: look.index]), sum(STAGES[: look.index + 1]))
@@ -144,10 +146,10 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
         off = Mean.of(np.array([one.recorded - one.difference for one in each]), ddof=1)
         room = off.room(0.0) + SHARE * max(scale, *map(abs, pair[:2])) + STILL
         if abs(off.mean) > room and abs(pair.difference - pair.finer) > 0.5 * room:
-            raise Undecidable("differences of its estimates do not settle")
-        return told(abs(off.mean) / room, pair, off.error)
+            raise Undecidable("differences of its estimates do not converge")
+        return finding(abs(off.mean) / room, pair, off.error)
 
-    def told(excess: float, pair: EstimateDerivative, error: float) -> Finding:
+    def finding(excess: float, pair: EstimateDerivative, error: float) -> Finding:
         observed = {
             "autograd": pair.recorded,
             "differences": pair.difference,
@@ -155,15 +157,15 @@ def of_estimates(flow: BijectionParametric, batch: Batch) -> Residual:
         }
         return Finding(excess, observed, DETACHED if detached else OTHER)
 
-    found = told(excess, pairs[worst], 0.0)
+    found = finding(excess, pairs[worst], 0.0)
     if excess > 1 and not detached:
         found = two_stage(biases, STAGES, batch.seed)
     return found.residual(rows, decidable=usable, trivial=np.full(rows, scale <= STILL))
 
 
 def values_follow(flow: BijectionParametric, batch: Batch) -> bool:
-    """Whether the values that are returned beside log-dets have a gradient for the parameters; in train
-    mode, where eval mode frees the graph that it would come back on.
+    """Whether the values returned with the log-dets have a gradient for the parameters; in train
+    mode if eval mode frees the graph.
     """
     inputs = "forward", batch.x, batch.context
     ones = np.ones_like(flow.along(*inputs, batch.seed, 0.0).value)
@@ -177,8 +179,8 @@ def values_follow(flow: BijectionParametric, batch: Batch) -> bool:
 def derivatives_in_fixed_state(
     flow: BijectionParametric, batch: Batch, seed: int, usable: Array
 ) -> EstimateDerivative:
-    """Both derivatives under the random state of the call. Raises `Undecidable` where differences are
-    not sharp.
+    """Both derivatives under one fixed random state. Raises `Undecidable` if differences are not
+    accurate.
     """
     inputs = "forward", batch.x, batch.context
     weights = usable.astype(np.float64)
@@ -188,25 +190,25 @@ def derivatives_in_fixed_state(
     slope = log_det_sign(flow) * slope
 
     def total_at(t: float) -> float:
-        return sum_of_estimates(flow, batch, flow.along(*inputs, seed, t), usable)
+        return _sum_of_estimates(flow, batch, flow.along(*inputs, seed, t), usable)
 
     exponents = planned(flow, EXPONENTS, FINE)
     estimate, error = derivative(total_at, slope, DOUBT, exponents)
     if not error <= SHARP * (abs(slope) + abs(estimate)) + STILL:
-        raise Undecidable("differences of its estimates do not settle")
+        raise Undecidable("differences of its estimates do not converge")
     return EstimateDerivative(slope, estimate, estimate)
 
 
 def derivatives_in_drawn_state(
     flow: BijectionParametric, batch: Batch, seed: int, usable: Array, draws: int
 ) -> EstimateDerivative:
-    """Both derivatives under random numbers of their own."""
+    """Both derivatives as means over ``draws`` random states."""
     inputs = "forward", batch.x, batch.context
     slope = flow.slope(*inputs, seed, usable.astype(np.float64), draws=draws)
 
     def across(step: float) -> float:
         ahead, behind = (
-            sum_of_estimates(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable)
+            _sum_of_estimates(flow, batch, flow.along(*inputs, seed, t, draws=draws), usable)
             for t in (step, -step)
         )
         return (ahead - behind) / (2 * step)
@@ -215,7 +217,7 @@ def derivatives_in_drawn_state(
 
 
 def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, which: int) -> None:
-    """Raise `Unsupported` where train mode records another gradient: eval mode may have no graph on
+    """Raise `Unsupported` if train mode records another gradient: eval mode may have no graph on
     purpose.
     """
     inputs = "forward", batch.x, batch.context, batch.seed + which, usable.astype(np.float64)
@@ -226,11 +228,10 @@ def same_in_training(flow: BijectionParametric, batch: Batch, usable: Array, whi
         )
 
 
-def sum_of_estimates(flow: BijectionParametric, batch: Batch, out: Mapped, usable: Array) -> float:
-    """The sum of the estimates of the points that are looked at."""
+def _sum_of_estimates(flow: BijectionParametric, batch: Batch, out: Mapped, usable: Array) -> float:
     return float(np.where(usable, reported(flow, out, len(batch.x)), 0.0).sum())
 
 
 def log_det_sign(flow: BijectionParametric) -> float:
-    """-1 where log-dets are those of the opposite map."""
+    """-1 if log-dets are declared to be those of the opposite map."""
     return -1.0 if flow.promises.get("ladj") == "inverse" else 1.0

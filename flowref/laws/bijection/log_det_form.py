@@ -1,4 +1,4 @@
-"""The form of log-determinants: one finite number per point, and what a class of flows promises
+"""The form of log-determinants: one finite number per point, and promises of a class of flows
 about its value.
 """
 
@@ -28,7 +28,7 @@ from flowref.model import (
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Learn, Step, Train
 
-# Sizes of batches that are asked for besides the one drawn.
+# Further batch sizes that are tested.
 FEW = (1, 2, 3)
 
 
@@ -42,11 +42,11 @@ FEW = (1, 2, 3)
     scales=GIVEN,
 )
 def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
-    """A log-det comes back as one number per point, in the batch shape (plus the event axes of an
-    elementwise transform), in either mode and after training steps.
+    """A log-det has one number per point: the batch shape (plus the event axes of an elementwise
+    transform), in train and eval mode and after training steps.
     """
     rows, out = len(batch.x), flow.forward(batch.x, batch.context)
-    few = () if flow.certainty.coupled else FEW  # a set of fewer is another set
+    few = () if flow.certainty.coupled else FEW  # for sets, fewer rows are another set
     probed = [probe_of(flow, "forward", batch.x, batch.context)]
     if "inverse" in flow.calls:
         probed.append(
@@ -66,13 +66,13 @@ def log_det_shape(flow: Bijection, batch: Batch) -> Residual:
 
 
 def user_call_result(probe: Probe) -> Mapped:
-    """What the call of a probe returns to a user."""
+    """The result of a probe as a user receives it, before conversion."""
     out: Mapped = probe.call(*probe.inputs)
     return out
 
 
 def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
-    """What is wrong with the shape of a log-det; empty if nothing is."""
+    """The error message for the shape of a log-det; empty if it is right."""
     if out.ladj is None:
         return ""
     shape, expected = np.shape(out.ladj), (len(out.value), *flow.facts.ladj_event)
@@ -87,7 +87,9 @@ def misshapen(flow: Flow, out: Mapped, how: str = "") -> str:
 
 
 def train_mode_notes(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:
-    """What is wrong with log-dets in train mode. What is refused there is the business of other laws."""
+    """Error messages for log-dets in train mode. Calls that raise there are reported by other
+    laws.
+    """
     for probe in probed:
         trained, _ = attempt(probe, how="train")
         if trained is not None and (note := misshapen(flow, trained, " in train mode")):
@@ -95,7 +97,7 @@ def train_mode_notes(flow: Flow, probed: Sequence[Probe]) -> Iterator[str]:
 
 
 def after_training(flow: Flow, probed: Sequence[Probe], batch: Batch) -> Iterator[str]:
-    """What is wrong with log-dets after training steps."""
+    """Error messages for log-dets after training steps."""
     if not (flow.trainable and offers(flow, Living)) or flow.promises.get("fixed"):
         return
     learn = Learn(data(flow, batch), batch.context)
@@ -145,8 +147,7 @@ def volume_preserving(flow: Bijection, batch: Batch) -> Residual:
     return Residual(claimed, scale=1.0, observed={"reported": claimed})
 
 
-def first_context_repeated(batch: Batch) -> Array | None:
-    """The first context of a batch, for every point."""
+def _first_context_repeated(batch: Batch) -> Array | None:
     return None if batch.context is None else batch.context[:1].repeat(len(batch.x), 0)
 
 
@@ -159,9 +160,9 @@ def first_context_repeated(batch: Batch) -> Array | None:
     effort=4,
 )
 def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
-    r"""A linear map has the same log-det everywhere."""
-    # It may depend on the context, which is the same for all points here.
-    claimed = reported(flow, flow.forward(batch.x, first_context_repeated(batch)), len(batch.x))
+    """A linear map has the same log-det at every point."""
+    # It may depend on the context, which is fixed here.
+    claimed = reported(flow, flow.forward(batch.x, _first_context_repeated(batch)), len(batch.x))
     return Residual(
         claimed - claimed[:1], scale=4 + np.abs(claimed), observed={"reported": claimed}
     )

@@ -22,38 +22,38 @@ from flowref.laws.common.structure import LARGE
 from flowref.model import Array, Batch, Mapped, Residual, Unsupported
 from flowref.model.abilities import Differentiable, Flow, Walked, offers
 
-# Differences accuse only beyond this many times their own error estimate, and never alone.
+# Differences decide only beyond this multiple of their error estimate, and never alone.
 DIFFERENCE_FACTOR = 20.0
-# The largest event whose Jacobian is taken apart by differences for the reader.
+# The largest event whose Jacobian is computed by differences for the report.
 DIFFERENCE_SIZE = 128
 CANNOT_TELL = "reported or autograd (differences cannot decide)"
 
 
-# How the framework, or its backend, says that a tensor of the graph was written to; rows that are
-# differentiated by differences where it does, and the largest event.
+# Error texts of frameworks and backends for a tensor of the graph that was overwritten; rows that
+# are then differentiated by differences, and the largest event.
 IN_PLACE = ("inplace operation", "in-place operation", "overwrites what autograd needs")
 DIFFERENCED, SMALL = 12, 16
-# What is known no better, in nats, says nothing; of an event larger than `LARGE`, in nats of so many
-# entries.
+# Oracles with a larger error, in nats, decide nothing; for events larger than `LARGE`, scaled by
+# the number of entries.
 WORTH = 1e-2
-# A measured log-det that noise moves by more, in nats, is that of a determinant of which nothing is
-# known: 1 - y for a softmax that saturated is a unit in the last place, where it is 1e-74.
+# A measured log-det that noise moves by more nats is unknown: 1 - y of a saturated softmax is one
+# unit in the last place, where the truth is 1e-74.
 SPAN = 0.5
 
 
 def in_place(error: BaseException) -> bool:
-    """Whether autograd refused because a tensor that it needs was written to."""
+    """Whether autograd raised because a tensor that it needs was overwritten."""
     return any(words in str(error) for words in IN_PLACE)
 
 
 def jacobians(
     flow: Differentiable, which: str, x: Array, context: Array | None
 ) -> tuple[Array, Array]:
-    """The Jacobians of a call, and the error of each, ``(batch,)``: 0 by autograd.
+    """The Jacobians of a call, ``(n, *out, *in)``, and the error of each, ``(n,)``: 0 by autograd.
 
-    An inverse that solves its coordinates one by one and writes them into place is correct, and
-    autograd cannot differentiate it: differences do, at the first points; nan at the others.
-    Raises `Unsupported` where there are too many coordinates.
+    An inverse that solves its coordinates in place is correct, but autograd cannot differentiate
+    it: the first points are then differentiated by differences, the others nan. Raises
+    `Unsupported` if there are too many coordinates.
     """
     try:
         return flow.jacobian(which, x, context), np.zeros(len(x))
@@ -61,7 +61,7 @@ def jacobians(
         if which != "inverse" or not in_place(error):
             raise
     if x[0].size > SMALL:
-        raise Unsupported("autograd cannot differentiate its inverse, which writes into place")
+        raise Unsupported("autograd cannot differentiate its inverse, which writes in place")
     matrices = np.full((len(x), x[0].size, x[0].size), np.nan)
     errors = np.zeros(len(x))
     for row in range(min(len(x), DIFFERENCED)):
@@ -72,7 +72,7 @@ def jacobians(
 
 
 def against_autograd(flow: Differentiable, which: str, x: Array, context: Array | None) -> Residual:
-    """Reported minus autograd's log|det J| of one call."""
+    r"""The residual: reported minus autograd's $\log|\det J|$ of one call."""
     call = flow.calls[which]
     out = call(x, context)
     claimed = reported(flow, out, len(x))
@@ -100,27 +100,27 @@ def against_autograd(flow: Differentiable, which: str, x: Array, context: Array 
 def against_structure(
     flow: Walked, which: str, x: Array, context: Array | None, out: Mapped
 ) -> Residual:
-    """The same of an event too large for its Jacobian: by structure, or by parts."""
+    """The same for an event too large for its Jacobian: by structure, or by parts."""
     claimed = reported(flow, out, len(x))
-    told = told_against(flow, which, x, context, claimed)
-    decidable = finite_rows(out.value, told.log_det) & told.known
-    decidable &= told.error < WORTH * max(1.0, x[0].size / LARGE)
-    road = told.how
-    if (told.error[decidable] >= WORTH).any():
-        road += f", within {told.error[decidable].max():.2g} nats"
+    structured = told_against(flow, which, x, context, claimed)
+    decidable = finite_rows(out.value, structured.log_det) & structured.known
+    decidable &= structured.error < WORTH * max(1.0, x[0].size / LARGE)
+    road = structured.how
+    if (structured.error[decidable] >= WORTH).any():
+        road += f", within {structured.error[decidable].max():.2g} nats"
     return Residual(
-        np.where(decidable, claimed - told.log_det, 0.0),
-        scale=4 + np.abs(told.log_det),
-        allowed=told.error + log_det_tolerance(flow, told.log_det),
+        np.where(decidable, claimed - structured.log_det, 0.0),
+        scale=4 + np.abs(structured.log_det),
+        allowed=structured.error + log_det_tolerance(flow, structured.log_det),
         decidable=decidable,
         span=SPAN,
-        observed={"reported": claimed, "autograd": told.log_det},
+        observed={"reported": claimed, "autograd": structured.log_det},
         road=road,
     )
 
 
 def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
-    """What a log-det that is integrated promises, per point: absolute and relative alike."""
+    """The declared error of an integrated log-det per point, ``(n,)``, absolute and relative."""
     promised = flow.certainty.log_det
     return promised * (1 + np.where(np.isfinite(log_det), np.abs(log_det), 0.0))
 
@@ -128,7 +128,7 @@ def log_det_tolerance(flow: Flow, log_det: Array) -> Array:
 def arbitrated(
     flow: Differentiable, which: str, x: Array, context: Array | None
 ) -> tuple[dict[str, Any], str]:
-    """Central differences beside the two other oracles, and whether they side with the report
+    """Central differences as a third oracle, and a note if they confirm the reported log-det
     against autograd.
     """
     call = flow.calls[which]
@@ -144,7 +144,7 @@ def arbitrated(
         return observed, ""
     try:
         estimate, error = richardson_jacobian(call, x, context)
-    except Exception:  # a step beside the point is refused, at the edge of a domain
+    except Exception:  # a step off the point leaves the domain
         observed["disagrees"] = CANNOT_TELL
         return observed, ""
     measured = float(log_abs_det(estimate)[0])
@@ -179,11 +179,9 @@ def arbitrated(
 def arbitrated_at_size(
     flow: Walked, which: str, x: Array, context: Array | None, claimed: float
 ) -> tuple[dict[str, Any], str]:
-    """The same of an event too large for differences in every coordinate: they are taken along a
-    few lines.
-    """
-    told = told_once(flow, which, x, context)
-    observed = {"reported": claimed, "autograd": float(told.log_det[0])}
+    """The same for an event too large for differences in every coordinate, along a few lines."""
+    structured = told_once(flow, which, x, context)
+    observed = {"reported": claimed, "autograd": float(structured.log_det[0])}
     if pulled_truly(flow, which, x, context):
         return observed, ""
     return observed, "autograd's Jacobian disagrees with differences along a line"
@@ -192,22 +190,22 @@ def arbitrated_at_size(
 def opposite_of_forward(
     flow: Differentiable, z: Array, context: Array | None, claimed: float, gap: float
 ) -> bool:
-    """Whether forward, where the inverse took a point, reports the opposite of its log-det, far
-    more exactly than autograd contradicts it.
+    """Whether forward, at the point returned by the inverse, reports minus this log-det, far more
+    accurately than the gap to autograd.
     """
     try:
         back = flow.calls["inverse"](z, context).value
         there = float(reported(flow, flow.forward(back + 0.0, context), 1)[0])
-    except Exception:  # it has no such call, or refuses the point
+    except Exception:  # there is no forward, or it rejects the point
         return False
     return abs(there + claimed) <= 1e-3 * gap
 
 
 def arbitrate_forward(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
-    """The three oracles for the forward call at one point."""
+    """The three oracles of forward at one point."""
     return arbitrated(flow, "forward", batch.x, batch.context)
 
 
 def arbitrate_inverse(flow: Differentiable, batch: Batch) -> tuple[dict[str, Any], str]:
-    """The three oracles for the inverse call at one point."""
+    """The three oracles of the inverse at one point."""
     return arbitrated(flow, "inverse", inverse_inputs(flow, batch.x, batch.context), batch.context)

@@ -1,4 +1,6 @@
-"""What a log-det cannot see, or hides: the sign of the determinant, and determinants that are zero."""
+"""Properties that log|det J| does not show: the sign of the determinant, and determinants that are
+zero.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,13 @@ from flowref.model import EXACT, VOLUME, Array, Batch, Residual, Unsupported, dr
 from flowref.model.abilities import Bijection, Differentiable, Invertible, offers
 
 ULP = 2.0**-53
-# How many nats a determinant may cancel by before its sign is not trusted; points that are tried as
-# the one to compare with.
+# The number of nats by which a determinant may cancel before its sign is not trusted; points tried
+# as the reference.
 CANCELED, REFERENCES = 12.0, 3
-# Steps beside a point that must find the map as flat as its Jacobian says, relative to 1 + |x|;
-# slack, in nats, between a log-det and what a map that is flat to rounding can mean.
+# Steps at which the map must be as flat as its Jacobian, relative to 1 + |x|; slack, in nats,
+# between a log-det and that of a map that is flat to rounding.
 ASIDE, SLACK = 1e-3, 10.0
-# How near to a point its inverse comes that brings it back.
+# Relative error up to which an inverse counts as having returned.
 BACK = 1e-6
 # Suspected points of a batch that are examined.
 EXAMINED = 6
@@ -46,17 +48,15 @@ EXAMINED = 6
     cases=(TRAINED,),
 )
 def orientation(flow: Differentiable, batch: Batch) -> Residual:
-    r"""The sign of $\det \partial f / \partial x$ is the same at every point, under the same
-    context: a change of sign is a fold, which $\log|\det|$ does not show. Where the map is not
-    finite it has no derivative, whatever autograd says.
-    Where the inverse brings back both of two points, the map is one-to-one and jumps between them
-    instead.
+    r"""The sign of $\det \partial f / \partial x$ is the same at every point, under one context: a
+    change of sign is a fold, which $\log|\det|$ does not show. Exempt are points at which the map
+    is not finite, and jumps between points that the inverse recovers.
     """
     rows = len(batch.x)
     out = flow.forward(batch.x, batch.context)
     if out.ladj is None and not offers(flow, Invertible):
         raise Unsupported(
-            "nothing says that it is a bijection: it has no inverse and returns no log-det"
+            "it is not known to be a bijection: it has no inverse and returns no log-det"
         )
     here = np.where(finite_rows(out.value), signs(flow, batch.x, batch.context), 0.0)
     ordinary = draw_points(flow.domain, (REFERENCES, *flow.event_shape), np.random.default_rng(7))
@@ -76,12 +76,12 @@ def orientation(flow: Differentiable, batch: Batch) -> Residual:
         turned.astype(float),
         decidable=(here != 0) & (there != 0),
         observed={"sign of det J": here, "elsewhere": there},
-        note="the map turns its orientation: between the two signs it folds",
+        note="the determinant changes its sign, so the map folds in between",
     )
 
 
 def brought_back(flow: Differentiable, x: Array, context: Array | None) -> Array:
-    """Where the inverse brings a point back, ``(batch,)``; nowhere, where none is offered."""
+    """Where the inverse returns to the point, ``(n,)``; all False without an inverse."""
     if not offers(flow, Invertible):
         return np.zeros(len(x), dtype=bool)
     if context is not None and len(context) != len(x):
@@ -96,8 +96,8 @@ def brought_back(flow: Differentiable, x: Array, context: Array | None) -> Array
 
 
 def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
-    """The Jacobians of forward; `Unsupported` where it writes into place what autograd needs, which
-    the law of its log-det reports, and where events are too large.
+    """The Jacobians of forward, ``(n, d, d)``. Raises `Unsupported` if in-place writes block
+    autograd, which the log-det law reports, or events are too large.
     """
     if x[0].size > WHOLE:
         raise Unsupported(
@@ -110,11 +110,11 @@ def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
     except RuntimeError as error:
         if not in_place(error):
             raise
-        raise Unsupported("autograd cannot differentiate it, since it writes into place") from error
+        raise Unsupported("autograd cannot differentiate it, since it writes in place") from error
 
 
 def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
-    """The sign of the determinant at each point, 0 where it cannot be told, ``(batch,)``."""
+    """The sign of the determinant per point, 0 if uncertain, ``(n,)``."""
     matrices = square_matrices(derivative(flow, x, context))
     truth = log_abs_det(matrices)
     largest = np.abs(matrices).max(2)
@@ -141,12 +141,11 @@ def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
     pointwise=True,
 )
 def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
-    r"""Where the map does not move with a coordinate, or an output does not move at all, its
-    log-det is no ordinary number.
+    """If the map does not depend on a coordinate, or an output is constant, its log-det is not an
+    ordinary number.
 
     The Jacobian has a row or column of zeros there, and the map is flat on either side of the
-    point. What is flat to rounding alone has a log-det about as small as one unit in the last
-    place.
+    point. A map that is flat by rounding only has a log-det of about one unit in the last place.
     """
     out = flow.forward(batch.x, batch.context)
     claimed = reported(flow, out, len(batch.x))
@@ -164,14 +163,14 @@ def honest_zero(flow: Differentiable, batch: Batch) -> Residual:
         lies.astype(float),
         decidable=finite,
         observed={"reported": claimed},
-        note="the Jacobian has a row or column of zeros, and the log-det is that of no such map",
+        note="the Jacobian has a row or column of zeros, and the log-det cannot be that of such a map",
     )
 
 
 def honest(flow: Differentiable, x: Array, y: Array, matrices: Array, axis: int) -> Array:
-    """The largest log-det that a map may have whose Jacobian has zeros along an axis (1: columns,
-    2: rows) by rounding alone, ``(batch,)``; inf where there are none. Outputs below 1 are rounded
-    like 1: a distribution function is computed beside one half.
+    """The largest log-det of a map whose Jacobian has zeros along an axis (1: columns, 2: rows) by
+    rounding only, ``(n,)``; inf without zeros. Outputs below 1 round like 1, as a distribution
+    function is computed near one half.
     """
     zero = (matrices == 0).all(axis)
     sizes = np.linalg.norm(matrices, axis=axis)
@@ -186,14 +185,14 @@ def honest(flow: Differentiable, x: Array, y: Array, matrices: Array, axis: int)
 
 
 def is_flat_around(flow: Differentiable, point: Batch, matrix: Array, axis: int) -> bool:
-    """Whether the map is as flat on either side of a point as the zeros of its Jacobian along an
-    axis say.
+    """Whether the map is flat on either side of a point in the rows or columns (``axis``) of zeros
+    of its Jacobian.
     """
     zero = (matrix == 0).all(axis - 1)
     start = point.x.reshape(-1)
     step = ASIDE * (1 + np.abs(start))
     moves = np.concatenate([sign * np.diag(step) for sign in (1.0, -1.0)])
-    if axis == 1:  # only moves of the coordinates in question
+    if axis == 1:  # move only the coordinates in question
         moves = moves[np.tile(zero, 2)]
     there = (start + moves).reshape(-1, *point.x.shape[1:])
     if not flow.domain.holds(there).all():
@@ -206,7 +205,7 @@ def is_flat_around(flow: Differentiable, point: Batch, matrix: Array, axis: int)
 
 
 def images_of_points(flow: Bijection, x: Array, context: Array | None) -> Array:
-    """The images of points under the first context, ``(points, outputs)``."""
+    """Images under the first context, ``(points, outputs)``."""
     contexts = None if context is None else np.repeat(context[:1], len(x), axis=0)
     value = np.asarray(flow.forward(x + 0.0, contexts).value, dtype=np.float64)
     return value.reshape(len(x), -1)

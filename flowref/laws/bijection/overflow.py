@@ -1,4 +1,4 @@
-"""Log-dets and log-densities far out, where a naive formula overflows."""
+"""Log-dets and log-densities far from the origin, where a naive formula overflows."""
 
 from __future__ import annotations
 
@@ -23,36 +23,38 @@ from flowref.model import (
 from flowref.model.abilities import Bijection, Density, Flow
 from flowref.model.support import Support
 
-# How far out, and at how many points on the way; in how many coordinates.
+# The range of |x|, the number of points on each ray, and of coordinates.
 NEAREST, FARTHEST, STEPS, ENTRIES = 4.0, 1e4, 48, 4
-# The same of a map whose calls are heavy.
+# The same for heavy calls.
 FEW_STEPS, FEW_ENTRIES = 8, 1
-# A log-density that has fallen so low goes on: it has not come to the end of a support; nor, above the
-# second, to that of the numbers. A log-det so low is that of a slope which ends there.
+# A log-density this low has not reached the end of its support; below the second it may have
+# reached the end of the numbers. A log-det this low belongs to a slope that underflows.
 LOW, LOWEST = -300.0, -1e8
 
 
 @requires("its domain ends in every direction")
 def goes_on(flow: Flow) -> bool:
-    """A direction in which points may be large."""
+    """The domain is unbounded in some direction."""
     return endless(flow.domain)
 
 
 @requires("its support ends in every direction")
 def density_goes_on(flow: Flow) -> bool:
-    """The same of the points of a density."""
+    """The support is unbounded in some direction."""
     return endless(flow.density_support)
 
 
 def endless(support: Support) -> bool:
-    """Whether an interval has an end at infinity."""
+    """Whether an interval has an infinite end."""
     return not support.joint and not np.isfinite(support.ends).all()
 
 
 def rays(
     support: Support, shape: tuple[int, ...], batch: Batch, few: bool
 ) -> list[tuple[Array, Array | None]]:
-    """Points from an ordinary one outward, one coordinate or all of them large."""
+    """Points ``(steps, *event)`` from an ordinary one outward, with one coordinate large or all,
+    each with its context.
+    """
     count, entries = (FEW_STEPS, FEW_ENTRIES) if few else (STEPS, ENTRIES)
     rng = np.random.default_rng(batch.seed)
     start = draw_points(support, (1, *shape), rng).reshape(-1)
@@ -70,7 +72,7 @@ def rays(
     return found
 
 
-# Advice: so far out few data lie, and the formula is right on paper.
+# Advice: few data lie so far out, and the formula is mathematically right.
 @law(
     "map/finite-far-out[log-det]",
     key="bijection/far-log-det",
@@ -86,8 +88,8 @@ def rays(
     pointwise=True,
 )
 def far_log_det(flow: Bijection, batch: Batch) -> Residual:
-    """At points of the domain up to ten thousand the log-det is a finite number wherever the value is
-    one, as it is near the origin, unless it has come to -300, where slopes underflow.
+    """The log-det is finite at points of the domain up to $|x| = 10^4$ wherever the value is, if
+    it is near the origin, unless it has fallen to -300, where slopes underflow.
     """
     lost: list[tuple[float, float, float]] = []
     seen = False
@@ -101,8 +103,8 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
         seen |= bool(good.any())
         lost += [one for one in first_lost(x, np.where(good, ladj, 0.0)) if one[2] > LOW]
     if not seen:
-        raise Unsupported("it is refused, or not finite, far out", waits=False)
-    return nearest_loss_residual(lost, len(batch.x), "the log-det")
+        raise Unsupported("it raises, or is not finite, far out", waits=False)
+    return _nearest_loss_residual(lost, len(batch.x), "the log-det")
 
 
 @law(
@@ -120,8 +122,8 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
     source="log(exp(a) + exp(b)) is -inf where both underflow; logaddexp is not",
 )
 def far_log_prob(flow: Density, batch: Batch) -> Residual:
-    """A log-density that has fallen to -300 on its way out goes on as a number, up to ten thousand: it
-    does not drop to -inf, as it does at the end of a support.
+    r"""A log-density that has fallen to -300 stays finite up to $|x| = 10^4$: it does not drop to
+    $-\infty$, as at the end of a support.
     """
     lost: list[tuple[float, float, float]] = []
     for x, context in rays(flow.density_support, flow.density_shape, batch, sparing(flow)):
@@ -130,12 +132,12 @@ def far_log_prob(flow: Density, batch: Batch) -> Residual:
             continue
         density = np.asarray(out, dtype=np.float64).reshape(len(x))
         lost += [one for one in first_lost(x, density) if LOWEST < one[2] < LOW]
-    return nearest_loss_residual(lost, len(batch.x), "the log-density")
+    return _nearest_loss_residual(lost, len(batch.x), "the log-density")
 
 
 def first_lost(x: Array, values: Array) -> list[tuple[float, float, float]]:
-    """Where values on a ray cease to be finite: how far out, what comes there, and what came before;
-    nothing where the first is not finite.
+    """For each entry, where values on a ray cease to be finite: |x|, the value there and the one
+    before; none if the first is not finite.
     """
     bad = np.flatnonzero(~np.isfinite(values))
     if not len(bad) or bad[0] == 0:
@@ -144,8 +146,9 @@ def first_lost(x: Array, values: Array) -> list[tuple[float, float, float]]:
     return [(float(np.abs(x[at]).max()), float(values[at]), float(values[at - 1]))]
 
 
-def nearest_loss_residual(lost: list[tuple[float, float, float]], rows: int, what: str) -> Residual:
-    """The residual, with the nearest point in words."""
+def _nearest_loss_residual(
+    lost: list[tuple[float, float, float]], rows: int, what: str
+) -> Residual:
     note = ""
     if lost:
         far, value, before = min(lost)

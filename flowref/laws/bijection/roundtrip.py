@@ -1,4 +1,4 @@
-"""Bijections: forward and inverse undo each other, and different points stay different."""
+"""Bijections: forward and inverse undo each other, and different points have different images."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from flowref.model import CONTRACT, EXACT, VALUES, Array, Batch, Residual, Unsup
 from flowref.model.abilities import Bijection, Differentiable, Flow, Invertible
 
 ROUND_TRIP = "change of variables: a flow is a bijection; NICE (arXiv:1410.8516), Real NVP (arXiv:1605.08803)"
-# Slack, in nats, between what a log-det claims and what outputs that coincide bit for bit can mean.
+# Slack, in nats, between a reported log-det and that of outputs that are bitwise equal.
 FLAT_SLACK = 10.0
 ULP = 2.0**-53
 
 
 def unit(flow: Flow) -> float:
-    """An error that is lost beside 1: a search that halves an interval stops there, and how near to
-    zero a point lies is no reason to go on.
+    """The absolute error that is lost next to 1: a bisection stops there, also for points close to
+    zero.
     """
     return 2 * ULP if flow.dtype == "float64" else 2.0**-23
 
 
 def inverse_tolerance(flow: Flow, value: Array) -> Array:
-    """What an iterative inverse promises, per point: absolute and relative alike."""
+    """The declared error of an iterative inverse per point, ``(n,)``, absolute and relative."""
     return promised_accuracy(flow) * (1 + rows_max(value))
 
 
 def promised_accuracy(flow: Flow) -> float:
-    """How exactly an iterative inverse is promised to be."""
+    """The declared accuracy of an iterative inverse."""
     return flow.certainty.inverse
 
 
@@ -95,8 +95,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     again = flow.forward(x + 0.0, batch.context).value
     slack: Array | float = unit(flow)
     if flow.certainty.inverse:
-        # An error within the promise in x moves f(x) by about as much again at the neighboring
-        # points.
+        # An error within the promise in x moves f(x) by as much as it moves neighbouring points.
         tolerance = inverse_tolerance(flow, x).reshape(-1, *[1] * (x.ndim - 1))
         moved = [flow.forward(x + sign * tolerance, batch.context).value for sign in (1.0, -1.0)]
         slack += 2 * np.maximum(*(rows_max(value - again) for value in moved)) + inverse_tolerance(
@@ -124,12 +123,11 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     pointwise=True,
 )
 def injective(flow: Differentiable, batch: Batch) -> Residual:
-    r"""Different points have different images: $f(x) \ne f(x')$ where the log-det says that volume
-    is kept.
+    r"""Different points have different images: $f(x) \ne f(x')$ where the log-det reports that
+    volume is kept.
 
-    One coordinate is mirrored or moved. Images that coincide because the map saturates are excused:
-    there the log-det must be about as small as one unit in the last place over the step; a log-det
-    far above that accuses.
+    One coordinate is mirrored or moved. Equal images of a saturated map are permitted if the
+    log-det is about as small as one unit in the last place over the step.
     """
     rng = np.random.default_rng(batch.seed)
     flat = batch.x.reshape(len(batch.x), -1)
@@ -139,7 +137,7 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
     old = flat[rows, column]
     mirrored = rng.random(len(flat)) < 0.5
     low, high = flow.domain.ends
-    if flow.domain.coordinates:  # where one of them has no end, points move as on the line
+    if flow.domain.coordinates:  # with an unbounded domain, points move as on the real line
         low, high = low[column], high[column]
         whole = np.isfinite(low) & np.isfinite(high)
         low, high = np.where(whole, low, -abs(old) - 1), np.where(whole, high, abs(old) + 1)
@@ -174,8 +172,8 @@ def injective(flow: Differentiable, batch: Batch) -> Residual:
             )
             with np.errstate(all="ignore"):
                 bounds.append(float(np.log(columns).sum()))
-        # A mirror image shares its value with a point whose log-det is honest at both ends and
-        # dishonest between them.
+        # A mirror image can share its value with a point whose log-det is right at both ends and
+        # wrong in between.
         guilty[row] = float(all(np.isfinite(claims)) and min(claims[:2]) > max(bounds) + FLAT_SLACK)
     return Residual(
         guilty,
@@ -218,7 +216,7 @@ def monotone(flow: Bijection, batch: Batch) -> Residual:
 )
 def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     r"""Several batch dimensions are one: $f$ on $(b_1, b_2, \dots)$ is $f$ on $(b_1 b_2, \dots)$,
-    reshaped. Of what refuses them nothing is said.
+    reshaped. Maps that reject several batch dimensions are skipped.
     """
     flat = flow.forward(batch.x, batch.context)
     lead = (2, len(batch.x) // 2) if len(batch.x) % 2 == 0 else (1, len(batch.x))
@@ -227,7 +225,7 @@ def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     )
     deep, refused = attempt(flow.forward, batch.x.reshape(*lead, *flow.event_shape), context)
     if refused:
-        raise Unsupported(f"it refuses points in two batch dimensions ({refused})", waits=False)
+        raise Unsupported(f"it rejects points in two batch dimensions ({refused})", waits=False)
     value = np.asarray(deep.value)
     if value.shape[:2] != lead or value.size != flat.value.size:
         return Residual(

@@ -1,4 +1,4 @@
-"""What an inverse that searches need not reach: points far out of a domain that nobody declares."""
+"""The reach of inverses that search: points far out of an undeclared domain need not be found."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import Array
 from flowref.model.abilities import Flow, Invertible
 
-# Points this far apart, relatively, count as not brought back.
+# Relative distance from which on a point counts as not recovered.
 FAR = 1e-6
-# A search need not reach farther than this where no domain is declared, nor where both a point and its
-# image lie beyond what any base draws, if it finds what lies on the way there, at these distances.
+# Distances that a search need not exceed without a declared domain, and beyond the draws of any
+# base for both point and image if it finds points on the way, at these distances.
 REACH, DRAWN, ON_THE_WAY = 500.0, 16.0, (15.0, 8.0, 4.0)
 
 
 def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None) -> Array:
-    """Where a point of an undeclared domain lies so far out that the search of the inverse does not
-    reach it: it brings back points that lie farther still to the same place, or refuses them.
+    """Where a point of an undeclared domain is beyond the reach of the search, ``(n,)``: points
+    farther out are returned to the same place, or rejected.
     """
     far = rows_max(x) >= REACH
     if not searches(flow) or not far.any():
@@ -30,13 +30,13 @@ def out_of_reach(flow: Invertible, x: Array, back: Array, context: Array | None)
 
 
 def searches(flow: Flow) -> bool:
-    """Whether the inverse is a search over a domain that nobody declares."""
+    """Whether the inverse is a search over an undeclared domain."""
     return flow.certainty.inverse > 0 and not flow.facts.declared
 
 
 def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Array | None) -> Array:
-    """Where a search misses a point that lies, as its image does, beyond what a base ever draws, and
-    brings back all that lies on the way there.
+    """Where a search misses a point that lies, as does its image, beyond all draws of a base, but
+    recovers the points on the way there, ``(n,)``.
     """
     rows = np.flatnonzero(_missed(x, end) & (rows_max(x) >= DRAWN) & (rows_max(y) >= DRAWN))
     found = np.zeros(len(x), dtype=bool)
@@ -48,7 +48,7 @@ def beyond_draws(flow: Invertible, x: Array, end: Array, y: Array, context: Arra
 
 
 def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array | None) -> Array:
-    """The same of latents, of which the search tells no point."""
+    """The same for latents ``(n, *latent)``, whose point the search does not find."""
     rows = np.flatnonzero(_missed(z, again) & (rows_max(z) >= DRAWN))
     found = np.zeros(len(z), dtype=bool)
     if searches(flow) and len(rows):
@@ -64,25 +64,23 @@ def latent_beyond_draws(flow: Invertible, z: Array, again: Array, context: Array
 
 
 def _scaled_to_size(points: Array, size: float) -> Array:
-    """Points on the way from 0 to some, as far out as that."""
     shape = (-1, *[1] * (points.ndim - 1))
     return points * (size / rows_max(points)).reshape(shape)
 
 
 def _missed(points: Array, back: Array) -> Array:
-    """Which rows do not come back."""
     with np.errstate(invalid="ignore"):  # both may be infinite
         near = np.abs(back - points) <= FAR * (1 + np.abs(points))
     return np.asarray(~near.reshape(len(points), -1).all(1))
 
 
 def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
-    """Points after a round trip; not a number where one is refused."""
+    """Points after a round trip, nan where a call raises."""
     try:
         return same_shape(
             np.asarray(flow.inverse(flow.forward(x, context).value, context).value), x
         )
-    except Exception:  # an iteration that gives up says so of all of a batch
+    except Exception:  # an iteration that gives up may reject the whole batch
         if len(x) == 1:
             return np.full_like(x, np.nan)
     rows = [slice(row, row + 1) for row in range(len(x))]
@@ -93,5 +91,5 @@ def _brought_back(flow: Invertible, x: Array, context: Array | None) -> Array:
 
 
 def same_shape(value: Array, like: Array) -> Array:
-    """The value, or nan everywhere if it has another shape: then nothing came back."""
+    """The value, or nan everywhere if its shape differs from ``like``."""
     return value if value.shape == like.shape else np.full(like.shape, np.nan)

@@ -1,4 +1,4 @@
-"""Whether a transform increases, as it says."""
+"""The declared sign of a monotone transform."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flowref.model.abilities import Bijection, Signed
 
 
 class SignedBijection(Bijection, Signed, Protocol):
-    """A map that says whether it increases."""
+    """A map with a declared sign."""
 
 
-# Steps relative to 1 + |x|, and images that are as close as this tell nothing.
-STEP, TOLD = 2.0**-6, 1e-6
+# The step relative to 1 + |x|, and the relative change below which a direction is undecided.
+STEP, RESOLVED = 2.0**-6, 1e-6
 
 
 @law(
@@ -29,16 +29,14 @@ STEP, TOLD = 2.0**-6, 1e-6
     source="torch.distributions: Transform.sign, by which TransformedDistribution.cdf turns a cdf around",
 )
 def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
-    """A transform that says that it increases does, in each coordinate, and one that says that it
-    decreases does that.
-    """
-    told = np.asarray(flow.sign(), dtype=np.float64)
-    if not np.isfinite(told).all():
-        raise Unsupported("it does not say whether it increases", waits=False)
+    """A transform with sign +1 increases in each coordinate, one with sign -1 decreases."""
+    signs = np.asarray(flow.sign(), dtype=np.float64)
+    if not np.isfinite(signs).all():
+        raise Unsupported("it declares no sign", waits=False)
     rows, shape = len(batch.x), batch.x.shape
     if flow.latent_shape != flow.event_shape:
-        raise Unsupported("its outputs are other coordinates", waits=False)
-    told = np.broadcast_to(told, shape)
+        raise Unsupported("its latents have another shape than its events", waits=False)
+    signs = np.broadcast_to(signs, shape)
     here = np.asarray(flow.forward(batch.x, batch.context).value, dtype=np.float64)
     wrong, seen = np.zeros(rows), np.zeros(rows, dtype=bool)
     flat = batch.x.reshape(rows, -1)
@@ -52,9 +50,9 @@ def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
         with np.errstate(invalid="ignore"):
             rise = (there - here).reshape(rows, -1)[:, entry]
             size = np.abs(here).reshape(rows, -1)[:, entry]
-            clear = inside & finite_rows(here, there) & (np.abs(rise) > TOLD * (1 + size))
+            clear = inside & finite_rows(here, there) & (np.abs(rise) > RESOLVED * (1 + size))
         seen |= clear
-        wrong = np.maximum(wrong, clear & (rise * told.reshape(rows, -1)[:, entry] < 0))
-    sense = "increases" if (told > 0).all() else "decreases" if (told < 0).all() else "goes"
-    note = f"it says that it {sense}, and it does the opposite" if wrong.any() else ""
+        wrong = np.maximum(wrong, clear & (rise * signs.reshape(rows, -1)[:, entry] < 0))
+    sense = "increases" if (signs > 0).all() else "decreases" if (signs < 0).all() else "goes"
+    note = f"it declares that it {sense}, and does the opposite" if wrong.any() else ""
     return Residual(wrong, decidable=seen, note=note)

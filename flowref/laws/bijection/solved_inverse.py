@@ -1,4 +1,4 @@
-"""Gradients of an inverse that is found by a solver."""
+"""Gradients of an inverse that is computed by a solver."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from flowref.laws.common.structure import LARGE
 from flowref.model import BOUND, NEARBY, Batch, Residual, Unsupported, law, requires
 from flowref.model.abilities import Flow, offers
 
-# What a gradient through the steps of a solver may be off, relatively; and where it is asked for.
+# Allowed relative error of a gradient through the steps of a solver; limits of tested points and of
+# the condition number.
 WRONG, REACH, CONDITION = 0.02, 16.0, 1e4
 
 
 @requires("its inverse is computed in closed form, or its events are large")
 def solves(flow: Flow) -> bool:
-    """An inverse that iterates to a tolerance."""
+    """The inverse iterates to a tolerance, and events are small."""
     size = int(np.prod(flow.event_shape))
     return flow.certainty.inverse > 0 and size <= LARGE
 
@@ -45,8 +46,8 @@ def solves(flow: Flow) -> bool:
     source="the inverse function theorem; what autograd records of a search is the derivative of its bracket, not of the root",
 )
 def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Residual:
-    r"""An inverse that iterates and records a gradient records that of the inverse, within two
-    parts in a hundred: $J_{f^{-1}}(f(x))\, J_f(x) = I$.
+    r"""A recorded gradient of an iterative inverse is that of the inverse, within two percent:
+    $J_{f^{-1}}(f(x))\, J_f(x) = I$.
     """
     y = flow.forward(batch.x, batch.context).value
     image, usable = invertible_images(flow, y)
@@ -56,14 +57,16 @@ def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Res
     if error:
         reason = f"autograd cannot differentiate its inverse ({error})"
         raise Unsupported(reason, waits=False)
-    if offers(flow, PulledInverse):  # JAX differentiates a search of unknown length forwards alone
+    if offers(
+        flow, PulledInverse
+    ):  # JAX differentiates loops of unknown length in forward mode only
         _, error = attempt(flow.vjp, "inverse", image, batch.context, np.ones_like(image), None)
         if error:
             raise Unsupported(f"no gradient passes through its inverse ({error})", waits=False)
     inverse = square_matrices(matrix).astype(np.float64)
     product = inverse @ forward
     size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
-    # Of an output that depends on nothing no gradient was recorded: the search ran without.
+    # A row of zeros means that no gradient was recorded: the search ran without.
     lost = (np.abs(inverse).max(2) == 0).any(1)
     if lost.all():
         raise Unsupported("its inverse records no gradient", waits=False)

@@ -1,6 +1,5 @@
-"""Zeros of Jacobians that are too large to be made. A random cotangent pulls zeros back, save with
-probability zero, only where the Jacobian has a column of zeros; and an output that does not move with
-its point, whatever is moved, has a row of zeros.
+"""Zeros of Jacobians too large to compute: a random cotangent pulls back to zero with probability
+one only at a column of zeros; an output that no move of the point changes has a row of zeros.
 """
 
 from __future__ import annotations
@@ -13,22 +12,22 @@ from flowref.laws.common.arithmetic import TINY, finite_rows, rows_max
 from flowref.model import Array, Batch, Mapped, Residual, Undecidable
 from flowref.model.abilities import Bijection, Pulling
 
-# Steps beside a point, relative to 1 + |x|, and cotangents from which the norms of columns are told.
+# Steps relative to 1 + |x|, and the number of cotangents for estimating column norms.
 ASIDE, COTANGENTS = 1e-3, 8
-# By how much a log-det is to be larger than what it could be, in nats.
+# Slack of a log-det above the upper bound, in nats.
 SLACK = 10.0
 ULP = 2.0**-53
 
 
 class PullingBijection(Bijection, Pulling, Protocol):
-    """A map whose gradients the framework gives."""
+    """A map with vector-Jacobian products."""
 
 
 def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Array) -> Residual:
-    """Where a log-det is larger than that of any map that is as flat as this one.
+    """The residual: a log-det above that of any map this flat.
 
-    By Hadamard's inequality no determinant is larger than the product of the norms of the columns:
-    where that leaves it open, nothing is said.
+    By Hadamard's inequality the determinant is at most the product of the column norms; below that
+    bound the point is undecided.
     """
     value = np.asarray(out.value, dtype=np.float64)
     rows = len(value)
@@ -49,25 +48,25 @@ def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Ar
     if finite.any() and (open_ | ~finite).all():
         raise Undecidable(
             "the map is flat in some coordinates, and whether its log-det can be that of what is "
-            f"flat by rounding alone is not seen of {columns.shape[1]} entries"
+            f"flat by rounding alone is not decided for {columns.shape[1]} entries"
         )
     return Residual(
         lies.astype(float),
         decidable=finite & ~open_,
         observed={"reported": claimed},
-        note="the map does not move with a coordinate, and the log-det is that of no such map",
+        note="the map does not move with a coordinate, and the log-det cannot be that of such a map",
         road="on a random cotangent",
     )
 
 
 def vjp_rows(flow: PullingBijection, batch: Batch, weights: Array) -> Array:
-    """What cotangents of the values pull back, ``(batch, inputs)``."""
+    """Cotangents ``weights`` of the values pulled back, ``(n, inputs)``."""
     gradient = flow.vjp("forward", batch.x, batch.context, weights, None)
     return np.asarray(gradient, dtype=np.float64).reshape(len(batch.x), -1)
 
 
 def steps_in_domain(flow: Bijection, x: Array) -> Array:
-    """A step for each coordinate that stays inside the domain."""
+    """One step per coordinate that stays inside the domain, ``(n, *event)``."""
     low, high = flow.domain.ends
     flat = x.reshape(len(x), -1)
     room = np.minimum(flat - low, high - flat) / 2
@@ -75,7 +74,7 @@ def steps_in_domain(flow: Bijection, x: Array) -> Array:
 
 
 def images_of_moved_points(flow: Bijection, batch: Batch, step: Array) -> Array:
-    """The images of points beside, ``(batch, outputs)``."""
+    """Images of the points moved by ``step``, ``(n, outputs)``."""
     there = (batch.x.reshape(len(step), -1) + step).reshape(batch.x.shape)
     return np.asarray(flow.forward(there, batch.context).value, dtype=np.float64).reshape(
         len(step), -1
@@ -83,7 +82,7 @@ def images_of_moved_points(flow: Bijection, batch: Batch, step: Array) -> Array:
 
 
 def unmoved(flow: Bijection, batch: Batch, value: Array, rng: np.random.Generator) -> Array:
-    """The outputs that stay what they are, bit for bit, on either side of a point."""
+    """The outputs that are bitwise constant on either side of a point, ``(n, outputs)``."""
     step = steps_in_domain(flow, batch.x)
     step = step * rng.choice((-1.0, 1.0), step.shape)
     here = value.reshape(len(value), -1)
@@ -94,7 +93,7 @@ def unmoved(flow: Bijection, batch: Batch, value: Array, rng: np.random.Generato
 
 
 def columns_move_nothing(flow: Bijection, point: Batch, value: Array, columns: Array) -> bool:
-    """Whether nothing moves where some coordinates do."""
+    """Whether no output changes as the given coordinates move."""
     step = np.where(columns, steps_in_domain(flow, point.x), 0.0)
     here = value.reshape(1, -1)
     return bool(
@@ -107,10 +106,10 @@ def columns_move_nothing(flow: Bijection, point: Batch, value: Array, columns: A
 def log_det_upper_bound(
     flow: PullingBijection, point: Batch, value: Array, columns: Array, rng: np.random.Generator
 ) -> float:
-    """The largest log-det that the map may have whose coordinates move it by rounding alone.
+    """The largest log-det of a map that depends on the given coordinates by rounding only.
 
-    The mean of squares of what random signs pull back is the square of a column's norm; its logarithm
-    is short of that by a share of their variance, of which four times as much is added.
+    The mean square of the pulled-back random signs estimates the squared column norm; its
+    logarithm is biased low by a share of their variance, of which four times as much is added.
     """
     signs = (rng.choice((-1.0, 1.0), (1, *value.shape)) for _ in range(COTANGENTS))
     squares = np.stack([vjp_rows(flow, point, one)[0, ~columns] ** 2 for one in signs])

@@ -1,1 +1,1 @@
-"""What laws of several families share."""
+"""Helpers shared by laws of several families."""

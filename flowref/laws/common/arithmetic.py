@@ -1,5 +1,5 @@
-"""The arithmetic of the laws themselves: extended precision, so that a law's own rounding accuses
-nobody.
+"""Arithmetic of the laws themselves, in extended precision, so that their own rounding causes no
+violation.
 """
 
 from __future__ import annotations
@@ -13,50 +13,51 @@ import numpy as np
 from flowref.model import Array, Mapped, Undecidable, Unsupported, per_point
 from flowref.model.abilities import Bijection, Flow
 
-# Up to this size log-determinants are eliminated in extended precision; beyond, by LAPACK with an
-# error term.
+# Up to this size log-determinants are eliminated in extended precision; larger ones by LAPACK, with
+# an error term.
 EXTENDED_SIZE = 96
-# Supports with an edge, and how near to it, relative to 1 + |edge|, rounding may take a point.
+# Supports with an edge, and the distance from it, relative to 1 + |edge|, that rounding may bridge.
 EDGED, EDGE = ("unit", "positive", "interval", "product"), 1e-12
 # Entries below this are close to the subnormal range, where rounding is no longer relative.
 TINY = 1e-280
 
 
 def rows_max(value: Any) -> Array:
-    """The largest absolute entry of each point, ``(batch,)``."""
+    """The largest absolute entry of each row: ``(n, ...)`` to ``(n,)``."""
     flat = np.abs(np.asarray(value, dtype=np.float64)).reshape(len(value), -1)
     return np.asarray(flat.max(1) if flat.shape[1] else np.zeros(len(flat)))
 
 
 def finite_rows(*values: Any) -> Array:
-    """Where every entry of a point is finite in all the arrays, ``(batch,)``."""
+    """The rows that are finite in every array: bool ``(n,)``."""
     every = [np.isfinite(np.asarray(v, float).reshape(len(v), -1)).all(1) for v in values]
     return np.asarray(np.logical_and.reduce(every))
 
 
-# Said by laws about both directions where no point comes back.
-NOT_BACK = "its inverse brings no point back: see map/inverse"
+# Reason given by laws about both directions if no point is recovered by the inverse.
+NOT_BACK = "its inverse recovers no point: see map/inverse"
 
 
 def reported(flow: Flow, out: Mapped, batch: int) -> Array:
-    """The log-det that a call returned, one number per point, as the log-det of the call itself.
+    """The log-det of a call, one number per row, ``(n,)``.
 
-    Where the subject declares that it returns the log-det of the opposite map, the sign is turned.
+    Negated if the subject declares that it returns the log-det of the opposite direction. Raises
+    `Unsupported` if none is returned.
     """
     sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
     return sign * returned(out, batch)
 
 
 def returned(out: Mapped, batch: int) -> Array:
-    """The log-det that a call returned, one number per point; `Unsupported` if it returned none."""
+    """The log-det as the call returned it, ``(n,)``. Raises `Unsupported` if there is none."""
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
     return per_point(out.ladj, batch)
 
 
 def inverse_inputs(flow: Bijection, x: Array, context: Array | None) -> Array:
-    """Inputs for the inverse: the drawn points where a codomain is declared, else what forward made
-    of them.
+    """Inputs of the inverse, ``(n, *latent)``: the drawn points if a codomain is declared, else
+    their images under forward.
     """
     if flow.codomain is not None:
         return x
@@ -64,11 +65,11 @@ def inverse_inputs(flow: Bijection, x: Array, context: Array | None) -> Array:
 
 
 def invertible_images(flow: Flow, y: Array) -> tuple[Array, Array]:
-    """Images that an inverse can be asked about, and where they are the real ones, ``(batch,)``.
+    """Images that the inverse accepts, ``(n, *latent)``, and which are unchanged, ``(n,)``.
 
-    Rounding takes images of a saturating map onto the edge of an open codomain, which an inverse
-    may refuse; such rows are replaced by another image, so that the rest of the batch can be
-    measured.
+    Rounding moves images of a saturating map onto the edge of an open codomain, which an inverse
+    may reject; these rows are replaced by another image so that the rest of the batch can be
+    measured. Raises `Undecidable` if no image is usable.
     """
     usable = finite_rows(y)
     if flow.codomain is not None and flow.codomain.kind in EDGED:
@@ -79,11 +80,10 @@ def invertible_images(flow: Flow, y: Array) -> tuple[Array, Array]:
 
 
 def back_inside(flow: Flow, x: Array) -> tuple[Array, Array]:
-    """Points that an inverse gave back, as the forward map can be asked about, and where they are
-    the real ones.
+    """Preimages that forward accepts, ``(n, *event)``, and which are unchanged, ``(n,)``.
 
-    Those beyond the edge of the domain by no more than rounding are replaced by another point;
-    those far beyond it stay.
+    Points outside the domain by no more than rounding are replaced by another point; points far
+    outside stay, and forward rejects them. Raises `Undecidable` if no point is usable.
     """
     domain = flow.domain
     if domain.kind not in EDGED:
@@ -101,25 +101,26 @@ def back_inside(flow: Flow, x: Array) -> tuple[Array, Array]:
 
 
 def _replaced(values: Array, usable: Array) -> tuple[Array, Array]:
-    """The values with the others replaced by the first usable one."""
     kept = values + 0.0
     kept[~usable] = values[usable][0]
     return kept, usable
 
 
 def square_matrices(jacobian: Array) -> Array:
-    """A Jacobian as extended-precision square matrices."""
+    """A Jacobian ``(n, *out, *in)`` as extended-precision matrices ``(n, d, d)``. Raises
+    `Unsupported` if it is not square.
+    """
     if jacobian.shape[1] != jacobian.shape[2]:
         raise Unsupported("its Jacobian is not square")
     return jacobian.astype(np.longdouble)
 
 
 def log_abs_det(jacobian: Array) -> Array:
-    """log|det| of each matrix, ``(batch,)``: Gaussian elimination with complete pivoting in
-    extended precision.
+    r"""$\log|\det J|$ of matrices ``(n, d, d)``, shape ``(n,)``: Gaussian elimination with
+    complete pivoting in extended precision.
 
-    Singular matrices give -inf and those that are not finite give nan. Source: Higham, Accuracy and
-    Stability of Numerical Algorithms, chapter 9.
+    Singular matrices give -inf, non-finite ones nan. Source: Higham, Accuracy and Stability of
+    Numerical Algorithms, chapter 9.
     """
     count, size = jacobian.shape[0], jacobian.shape[1]
     if size > EXTENDED_SIZE:
@@ -130,7 +131,7 @@ def log_abs_det(jacobian: Array) -> Array:
     total = np.zeros(count, dtype=np.longdouble)
     every = np.arange(count)
     for left in range(size, 0, -1):
-        # Which is the largest is told in double precision, at a fraction of the time.
+        # The pivot is chosen in double precision, at a fraction of the time.
         with np.errstate(over="ignore", under="ignore"):
             sizes = np.abs(work.astype(np.float64)).reshape(count, -1)
         largest = sizes.argmax(1)
@@ -141,7 +142,6 @@ def log_abs_det(jacobian: Array) -> Array:
         total += np.log(np.abs(pivot))
         if left == 1:
             break
-        # The first row and column take the places of the pivot's.
         across = work[every, row]
         work[every, row] = work[:, 0]
         across[every, column] = across[:, 0]
@@ -154,10 +154,8 @@ def log_abs_det(jacobian: Array) -> Array:
 
 
 def resolvable(jacobian: Array, log_det: Array) -> Array:
-    """Where a log-det can be compared: a finite, regular Jacobian with no entry near the subnormal
-    range, ``(batch,)``.
-
-    A matrix whose pivots cancel by more than extended precision carries is left out as well.
+    """The rows whose log-det can be compared, ``(n,)``: the Jacobian is finite and regular, with
+    no entry near the subnormal range, and pivots do not cancel beyond extended precision.
     """
     size = np.abs(jacobian.reshape(len(jacobian), -1))
     smallest = np.where(size > 0, size, np.inf).min(1)

@@ -1,4 +1,6 @@
-"""Cases: circumstances in which statements are measured beside the usual one, each once."""
+"""Cases: circumstances (train mode, no_grad, other sizes, ...) in which a law is measured a second
+time.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,33 @@ from flowref.model import (
 )
 from flowref.model.abilities import Bijection, Flow, Living, Pulling, offers
 
-# Points at which it is seen whether rows depend on each other, and by how much results may differ that are the same,
-# relatively.
+# Points used to test whether rows depend on each other, and the relative difference up to which
+# results count as equal.
 ROWS, SAME = 6, {"float64": 1e-9, "float32": 1e-5}
 
-# By how much a cotangent that is pulled back by both directions may be another.
+# The relative difference up to which a cotangent pulled back through both directions counts as
+# unchanged.
 AROUND_OFF = 1e-6
-# More points than the blocks in which some calls are made, what they may take, in operations of a round trip, and how
-# often some laws make them.
+# More points than the blocks in which some calls are evaluated; the operations of a round trip up
+# to which these are affordable; and the number of calls that some laws make.
 MANY_ROWS, ROW_OPERATIONS, OFTEN = 1025, 8_000_000, 12
 
 
 class Differentiated(Bijection, Pulling, Protocol):
-    """A map whose gradients the framework gives."""
+    """A map with vector-Jacobian products."""
 
 
-@requires("its calls are too dear to be made in this circumstance as well", waits=True)
+@requires("its calls are too expensive to be made in this circumstance as well", waits=True)
 def affords_dozen_calls(flow: Flow) -> bool:
-    """Whether a case may ask what it needs to know in a dozen calls."""
+    """A case may make a dozen calls to decide whether it applies."""
     return not sparing(flow)
 
 
 @requires("its calls do the same in both modes")
 def mode_matters(flow: Flow) -> bool:
-    """What is judged in eval mode is not judged again. Raises `Unsupported` where no mode can be set."""
+    """Flows that are the same in train and eval mode are not measured twice. Raises `Unsupported`
+    if the framework has no mode to set.
+    """
     if flow.mode_matters is None:
         raise Unsupported(
             "in its framework a mode is an argument of calls, which is not set", waits=False
@@ -56,14 +61,14 @@ def mode_matters(flow: Flow) -> bool:
     return flow.mode_matters()
 
 
-# What was seen of an object in its condition, which many laws ask.
+# Results of `rows_alone` by subject and condition, which many laws share.
 _ALONE: weakref.WeakKeyDictionary[Any, Silence | None] = weakref.WeakKeyDictionary()
 
 
 @requires("in train mode the rows of a batch depend on each other")
 def rows_alone(flow: Flow) -> bool:
-    """In train mode a point has a result of its own: it is none of the batch, of its place in it, or of
-    random numbers. Raises `Unsupported` where it is refused, or drawn.
+    """In train mode each row has its own result, independent of the batch, its position and random
+    numbers. Raises `Unsupported` if the call raises or draws random numbers.
     """
     key = flow.mode_matters
     if key is None:  # there are no modes, and nothing to keep it by
@@ -99,8 +104,8 @@ def _seen_alone(flow: Flow) -> bool:
 
 
 def changes_between_calls(flow: Flow, probe: Probe) -> bool:
-    """Whether a second call of one object returns something else, as where a call goes on with an iteration for a
-    norm of weights, of which gradients know nothing.
+    """Whether a second call of one object returns another result, as with a power iteration for a
+    weight norm that continues at each call and is not differentiated.
     """
     if not offers(flow, Living):
         return False
@@ -109,7 +114,6 @@ def changes_between_calls(flow: Flow, probe: Probe) -> bool:
 
 
 def _close(flow: Flow, one: Mapped, other: Mapped) -> bool:
-    """Whether two outcomes are the same."""
     same = SAME[flow.dtype]
     return all(
         first is None
@@ -119,7 +123,7 @@ def _close(flow: Flow, one: Mapped, other: Mapped) -> bool:
 
 
 def ordinary_batch(flow: Flow, latents: bool = False) -> Batch:
-    """A few points of the domain, or of the codomain."""
+    """A batch of `ROWS` points of the domain, or with ``latents`` of the codomain."""
     rng = np.random.default_rng(7)
     context = flow.context_shape
     contexts = None if context is None else rng.standard_normal((ROWS, *context))
@@ -129,12 +133,12 @@ def ordinary_batch(flow: Flow, latents: bool = False) -> Batch:
 
 
 def _row_selections() -> list[np.ndarray]:
-    """Some of the rows, and all in another order."""
+    """Index arrays: some of the rows, and a permutation of all."""
     return [np.arange(ROWS // 2), np.arange(ROWS)[::-1]]
 
 
 def _row_independent(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) -> bool:
-    """Whether a call gives some rows what it gives them among all."""
+    """Whether the selected rows alone give what they give within the batch."""
     some, error = attempt(probe.rows(rows))
     if some is None or error:
         return False
@@ -146,21 +150,21 @@ def _row_independent(flow: Flow, probe: Probe, whole: Mapped, rows: np.ndarray) 
     )
 
 
-@requires("its framework records gradients where they are asked for")
+@requires("its framework records gradients on request")
 def records_on_request(flow: Flow) -> bool:
-    """Calls can be made without a graph."""
+    """Calls can be made without an autograd graph."""
     return flow.mode_matters is not None
 
 
-@requires("its calls are too dear to be made at a thousand points at once", waits=True)
+@requires("its calls are too expensive to be made at a thousand points at once", waits=True)
 def light(flow: Flow) -> bool:
-    """A thousand points take no more than a batch of a heavy one."""
+    """A call with a thousand points costs no more than a heavy call with one batch."""
     return not sparing(flow, ROW_OPERATIONS // MANY_ROWS)
 
 
-@requires("its calls are too dear to be made at a thousand points many times", waits=True)
+@requires("its calls are too expensive to be made at a thousand points many times", waits=True)
 def lighter(flow: Flow) -> bool:
-    """The same of a dozen calls."""
+    """A dozen calls with a thousand points cost no more than that."""
     return not sparing(flow, ROW_OPERATIONS // (MANY_ROWS * OFTEN))
 
 
@@ -174,16 +178,16 @@ TRAIN = Case(
 
 @requires("its inverse records no graph")
 def records(flow: Differentiated) -> bool:
-    """The inverse, which is turned around here, takes what the map gives and records a graph: who samples by it
-    may need none. Raises `Unsupported` where it raises.
+    """The inverse, here measured as the map, accepts images of forward and records a graph. Raises
+    `Unsupported` if it raises.
     """
     points, context, _ = ordinary_batch(flow, latents=True)
     images = attempt(flow.calls["inverse"], points, context)[0]
     if images is None:
-        return True  # the affair of the map
+        return True  # A forward that raises is reported by other laws.
     out, error = attempt(flow.forward, images.value, context)
     if out is None:
-        raise Unsupported(f"its inverse raises {error}, which is the affair of the round trip")
+        raise Unsupported(f"its inverse raises {error}, which map/inverse reports")
     weights = np.random.default_rng(8).standard_normal(np.shape(out.value))
     try:
         back, refused = attempt(flow.vjp, "forward", images.value, context, weights, None)
@@ -191,7 +195,7 @@ def records(flow: Differentiated) -> bool:
     except Unsupported:
         return False
     if refused or too or not np.allclose(there, weights, rtol=AROUND_OFF, atol=AROUND_OFF):
-        # Lost in a loop that writes into place, or wrong: of one derivative two laws say the same.
+        # Lost in an in-place loop, or wrong: map/inverse-jacobian already reports this derivative.
         raise Unsupported("its derivatives are those that map/inverse-jacobian judges")
     return True
 
@@ -204,7 +208,7 @@ AROUND = {
     "parted": False,
 }
 INVERSE = Case("inverse", "The other way round", AROUND, affords_dozen_calls & records)
-# What is kept for inference may be detached from the parameters: these are trained in train mode.
+# Cached inverse weights may be detached; in train mode they must not be.
 INVERSE_IN_TRAINING = Case(
     "inverse",
     "The other way round, in train mode",
@@ -227,11 +231,11 @@ CONTEXT = Case(
     "Given a context, which may be left out",
     {"contextual": True, "effort": 2, "scales": NEARBY, "lines": False},
 )
-# What is left of a conditional density is one like any other.
+# For one fixed context, a conditional density is an ordinary density.
 ONE_CONTEXT = Case(
     "one-context", "At one context", {"one_context": True, "effort": 1, "lines": False}
 )
-# What is kept for inference is kept by the context, too.
+# Values cached for inference may depend on the context.
 CONTEXT_NO_GRAD = Case(
     "context",
     "Given a context, which may be left out, under no_grad",
@@ -250,12 +254,12 @@ MANY = Case(
     {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": NEARBY, "parted": False},
     light,
 )
-# The same at weights that make steep maps.
+# With weights that make steep maps.
 MANY_AWAY = Case(
     "many",
     "Of a thousand points at once",
     {**MANY.changes, "scales": AWAY, "effort": 2, "lines": False},
     light,
 )
-# The same where it takes a dozen calls.
+# For laws that make a dozen calls.
 MANY_OFTEN = Case("many", "Of a thousand points at once", MANY.changes, lighter)

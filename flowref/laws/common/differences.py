@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-# Steps, as powers of two; and those of wide networks, whose kinks lie closer together.
+# Steps as powers of two, and finer ones for wide networks, whose kinks lie closer together.
 EXPONENTS, FINE = (-8, -11, -14, -17), (-19, -23, -27)
-# Where the finest two steps agree so well, relatively, with each other and with what is claimed, they are
-# believed, and coarser ones have nothing to say.
+# If the two finest steps agree this well, relatively, with each other and with the claimed value,
+# coarser steps are ignored.
 AGREED = 1e-9
-# Steps to each side, and by how much, relatively, the slopes of the two sides differ at a kink.
+# Steps to each side, and the relative difference of one-sided slopes that counts as a kink.
 ASIDE, KINK = (2.0**-14, 2.0**-17), 1e-5
 
 
@@ -21,13 +21,13 @@ def derivative(
     factor: float,
     exponents: tuple[int, ...] = EXPONENTS,
 ) -> tuple[float, float]:
-    """The derivative at 0, and its error: Richardson-extrapolated central differences at several
-    steps, of which the two that agree best are taken.
+    """The derivative of ``total_at`` at 0 and its error: Richardson-extrapolated central
+    differences at several steps, of which the two that agree best are used.
 
-    Two steps that straddle the same kinks agree by chance: a finer one that sides with the
-    derivative that is ``claimed``, within ``factor`` times its error, is believed. Where it kinks at 0
-    itself, as a clamp at its end does, what is claimed may be any slope between those of the two sides:
-    then the error is as large as these are apart.
+    Two steps across the same kinks agree by chance, so a finer step that confirms the ``claimed``
+    derivative within ``factor`` times its error is preferred. At a kink at 0 itself, as at the end
+    of a clamp, any slope between the two one-sided ones is valid; the error is then their
+    distance.
     """
     estimate, error = _both_sides(total_at, claimed, factor, exponents)
     if abs(claimed - estimate) > factor * error:
@@ -36,7 +36,7 @@ def derivative(
 
 
 def _kink(total_at: Callable[[float], float], claimed: float) -> float:
-    """How far apart the slopes of the two sides are, if what is claimed lies between them; else 0."""
+    """The distance of the one-sided slopes if ``claimed`` lies between them, else 0."""
     here, apart = total_at(0.0), np.inf
     for step in ASIDE:
         right, left = (
@@ -52,8 +52,6 @@ def _kink(total_at: Callable[[float], float], claimed: float) -> float:
 def _both_sides(
     total_at: Callable[[float], float], claimed: float, factor: float, exponents: tuple[int, ...]
 ) -> tuple[float, float]:
-    """Central differences: the derivative, and its error."""
-
     def at(exponent: int) -> float:
         step = 2.0**exponent
         values = [total_at(t) for t in (step, -step, step / 2, -step / 2)]

@@ -1,7 +1,8 @@
-"""Digits that are left of a call in a precision in which people run it.
+"""Accuracy of a call in a precision in which people run it.
 
-The truth is what double precision gives at points that single precision holds. What is to be expected of a precision is
-what moving inputs, contexts and parameters by a unit of it does to that truth.
+The reference is double precision at points that single precision represents. The error to be
+expected of a precision is the change of the reference when inputs, contexts and parameters move by
+one unit roundoff of it.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from flowref.model.steps import State
 
 @dataclass(frozen=True)
 class Format:
-    """A precision: ``how`` a call is made in it, of an object in single precision; ``unit``: its roundoff; ``digits``: the
-    share of a result up to which digits are left; ``needless``: how many times the error that a unit makes is no
-    matter of rounding any more.
+    """A precision. ``how``: the manner of a call in it, of an object in single precision;
+    ``unit``: unit roundoff; ``digits``: the relative error that counts as few digits left;
+    ``needless``: the multiple of the error caused by one unit that rounding cannot explain.
     """
 
     name: str
@@ -49,31 +50,34 @@ HALVES = (
     Format("autocast to float16", "float16", 2.0**-11, 0.1, 64.0),
     Format("autocast to bfloat16", "bfloat16", 2.0**-8, 0.5, 64.0),
 )
-# How many times the necessary error a stable algorithm may make, and how often points and parameters are moved.
+# The multiple of the unavoidable error that a stable algorithm may make, and the number of random
+# moves of points and parameters.
 PATIENCE, TRIALS = 64.0, 6
-# Results larger than this leave the range in which one number describes the errors of all
-# coordinates.
+# For larger results one number no longer describes the errors of all coordinates.
 LARGEST = 1e4
-# Entries of an event of which a log-det so large is a large one.
+# Entries of an event for which `LOG_DET` is a large log-det.
 ORDINARY = 16
-# Data have ordinary coordinates from here to there, or zeros, and latents up to four deviations; log-dets are ordinary
-# up to here, and images up to `LARGEST`: every precision has numbers for what is computed on the way.
+# Ordinary data have coordinates in [LEAST, DATA] or zero, latents up to four standard deviations,
+# log-dets up to LOG_DET, images up to `LARGEST`: no precision overflows in between.
 LEAST, DATA, LATENTS, LOG_DET = 1e-12, 10.0, 4.0, 60.0
-# Units by which points are moved to both sides, and the share of ordinary numbers of which these are units.
+# Units by which points are moved to both sides, and the share of an ordinary number that these are
+# units of.
 UNITS, SHARE = 4.0, 0.125
-# No more conspicuous points than this are examined, and where a call raises so many others are asked.
+# At most this many conspicuous points are examined; if a call raises, this many other points are
+# tried.
 EXAMINED, OTHERS = 16, 4
-# Something of the values, and the same of the log-dets, per row.
+# A pair of arrays ``(n,)``: of the values, and of the log-dets.
 Both = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class PrecisionComparison:
-    """A call at ordinary points, in a precision and in double precision.
+    """A call at ordinary points, in a lower precision and in double precision.
 
-    ``rows``: which rows of the batch are compared; ``exact``: what double precision gives there; ``found``: what the
-    precision gave, None where it raised ``error``; ``errors``, ``sizes``: of values and log-dets, ``(rows, 2)``, an
-    error inf where the precision has no finite number.
+    ``rows``: the compared rows of the batch; ``exact``: the result in double precision; ``found``:
+    the result in the lower precision, None if it raised ``error``; ``errors``, ``sizes``: of
+    values and log-dets, ``(rows, 2)``; an error is inf where the lower precision gave no finite
+    number.
     """
 
     flow: Flow
@@ -89,11 +93,11 @@ class PrecisionComparison:
 
     @property
     def conspicuous(self) -> Array:
-        """Of which rows fewer digits are left than the format has in any case."""
+        """The rows with a larger error than the format has in any case, ``(rows,)``."""
         return np.asarray((self.errors > self.form.digits * (1 + self.sizes)).any(1))
 
     def needless(self) -> Array:
-        """Of which rows digits are lost that the input and the parameters determine."""
+        """The rows that lose digits which the input and the parameters determine, ``(rows,)``."""
         lost = np.zeros(len(self.rows), dtype=bool)
         rows = np.flatnonzero(self.conspicuous)
         if len(rows) > EXAMINED:
@@ -105,7 +109,7 @@ class PrecisionComparison:
     def _needless(self, row: int) -> bool:
         index, form = slice(row, row + 1), self.form
         moved, refused = attempt(necessary, self.flow, self.probe.rows(index), self.seed, form.unit)
-        if refused:  # a unit takes the point out of the set that the call accepts
+        if refused:  # one unit moves the point out of the set that the call accepts
             return False
         error, size = self.errors[row], 1 + self.sizes[row]
         with np.errstate(invalid="ignore"):
@@ -116,15 +120,15 @@ class PrecisionComparison:
         return bool(lost.any()) and not (np.isinf(error).any() and self._leaves_support(index))
 
     def _refused(self, row: int) -> bool:
-        """Whether a call raises, or gives a nan: where digits are few it is as wrong as where there are many."""
+        """Whether the call raises or gives nan at a row, which is wrong at any precision."""
         if self.found is None:
             return True
         given = self.found.value[row], row_log_dets(self.found, len(self.rows))[row]
         return any(bool(np.isnan(one).any()) for one in given)
 
     def _leaves_support(self, index: slice) -> bool:
-        """Whether rounding takes the image of a point out of the support of its base, which a unit in the point
-        need not do where the map is nearly flat.
+        """Whether rounding moves the image out of the support of the base. One unit in the point
+        need not do so if the map is nearly flat.
         """
         if self.probe.name != "log_prob" or not offers(self.flow, Rounded):
             return False
@@ -137,8 +141,9 @@ class PrecisionComparison:
         return False
 
     def under(self, form: Format) -> PrecisionComparison | None:
-        """The same points in another precision, but those of which digits are lost in this one; None where it
-        computes nothing otherwise. Raises `Unsupported` where it does not run so.
+        """The comparison in another precision, without the rows that lose digits in this one. None
+        if nothing is computed differently. Raises `Unsupported` if the call does not run in
+        ``form``.
         """
         rows = np.flatnonzero(~self.conspicuous)
         probe, exact = self.probe.rows(rows), outcome_rows(self.exact, rows)
@@ -154,7 +159,9 @@ class PrecisionComparison:
         return None if same else there
 
     def made(self) -> PrecisionComparison:
-        """With the call made. Raises `Unsupported` where it does not run in this precision."""
+        """The comparison with the call evaluated. Raises `Unsupported` if it does not run in this
+        precision.
+        """
         form, count = self.form, len(self.rows)
         found, raised = attempt(self.probe, form.how, dtype="float32")
         errors = np.zeros((count, 2))
@@ -171,7 +178,7 @@ class PrecisionComparison:
         return replace(self, found=found, errors=errors, error=raised)
 
     def note(self, row: int) -> str:
-        """What the precision gives at a row, and what double precision does."""
+        """A sentence with both results at a row."""
         if self.found is None:
             return f"{self.probe.name} raises {self.error} in {self.form.name}"
         count = len(self.rows)
@@ -193,11 +200,11 @@ class PrecisionComparison:
 
 
 def compare_precision(flow: Flow, probe: Probe, seed: int) -> PrecisionComparison | None:
-    """A call in single precision at those of its points that are ordinary: data up to `DATA`, or those that are given,
-    latents up to `LATENTS`, values up to `LARGEST`, log-dets up to `LOG_DET` for every sixteen entries. None where none is.
-    Raises `Unsupported` where it does not run in single precision.
+    """A call in single precision at its ordinary points: data up to `DATA`, or given data, latents
+    up to `LATENTS`, values up to `LARGEST`, log-dets up to `LOG_DET` per sixteen entries. None if
+    no point is ordinary. Raises `Unsupported` if it does not run in single precision.
     """
-    support, probe = taken_from(flow, probe), in_float32(probe)
+    support, probe = _taken_from(flow, probe), in_float32(probe)
     size = np.abs(probe.points.reshape(len(probe.points), -1))
     latents = (probe.name == "inverse") == (
         flow.normalizing == "forward"
@@ -209,7 +216,7 @@ def compare_precision(flow: Flow, probe: Probe, seed: int) -> PrecisionCompariso
     exact, refused = attempt(probe.rows(rows))
     if (
         refused or exact is None or not len(rows)
-    ):  # rounding took a point out of the set that the call accepts
+    ):  # rounding moved a point out of the set that the call accepts
         return None
     sizes = np.stack([rows_max(exact.value), np.abs(row_log_dets(exact, len(rows)))], 1)
     most = LOG_DET * max(1.0, probe.points[0].size / ORDINARY)
@@ -225,18 +232,18 @@ def compare_precision(flow: Flow, probe: Probe, seed: int) -> PrecisionCompariso
     ).made()
 
 
-def taken_from(flow: Flow, probe: Probe) -> Support:
-    """The set that a call takes its points from."""
+def _taken_from(flow: Flow, probe: Probe) -> Support:
     return flow.codomain or REAL if probe.name == "inverse" else flow.domain
 
 
 def necessary(flow: Flow, probe: Probe, seed: int, unit: float) -> Array:
-    """How far value and log-det of one point move with a unit in inputs, contexts and parameters, ``(2,)``: as
-    `rounding_sensitivity` moves them, and all coordinates to both sides.
+    """The change of value and log-det of one point, ``(2,)``, when inputs, contexts and parameters
+    move by ``unit``: by random signs as in `rounding_sensitivity`, and all coordinates to both
+    sides.
     """
     exact, nothing, endless = probe(), (np.zeros(1),) * 2, (np.full(1, np.inf),) * 2
     moved = np.concatenate(rounding_sensitivity(flow, seed, probe, exact, endless, nothing, unit))
-    step = UNITS * unit * room(taken_from(flow, probe), probe.points)
+    step = UNITS * unit * room(_taken_from(flow, probe), probe.points)
     for side in (-step, step):
         beside = probe.at(probe.points + side)()
         moved = np.maximum(moved, np.concatenate(distance(exact, beside, 1)))
@@ -252,8 +259,8 @@ def rounding_sensitivity(
     floors: Both,
     unit: float = SINGLE.unit,
 ) -> Both:
-    """How far value and log-det move when inputs, contexts and parameters move by one unit. More
-    moves allow more: what is heavy is not moved again once that allows the errors of all points.
+    """The change of values and log-dets, ``(n,)`` each, when inputs, contexts and parameters move
+    by ``unit``. The maximum over several moves; heavy calls stop once it exceeds all ``errors``.
     """
     rows, rng = len(probe.points), np.random.default_rng(seed)
     value, ladj = np.zeros(rows), np.zeros(rows)
@@ -278,7 +285,7 @@ def rounding_sensitivity(
 
 
 def allowances(moved: Both, floors: Both, unit: float = SINGLE.unit) -> Both:
-    """The errors of value and log-det that are no instability."""
+    """The allowed errors of values and log-dets, ``(n,)`` each, for a stable algorithm."""
     value, ladj = (
         PATIENCE * (one + unit * floor) for one, floor in zip(moved, floors, strict=True)
     )
@@ -286,14 +293,14 @@ def allowances(moved: Both, floors: Both, unit: float = SINGLE.unit) -> Both:
 
 
 def in_float32(probe: Probe) -> Probe:
-    """A probe at inputs that float32 represents, so that both evaluations start from the same
+    """A probe at inputs that float32 represents, so that both precisions start from the same
     numbers.
     """
     return probe.mapped(lambda array: array.astype(np.float32).astype(np.float64))
 
 
 def largest_parameter(flow: Flow) -> float:
-    """The magnitude that parameter rounding is relative to: at least 1."""
+    """The magnitude that rounding of parameters is relative to: at least 1."""
     if not offers(flow, Living):
         return 1.0
     (state,) = flow.play([State()])
@@ -306,15 +313,15 @@ def largest_parameter(flow: Flow) -> float:
 
 
 def distance(first: Mapped, second: Mapped, rows: int) -> Both:
-    """The largest difference of the values, and that of the log-dets, per row."""
+    """The largest difference of the values, and of the log-dets, per row, ``(rows,)`` each."""
     with np.errstate(all="ignore"):
         one, two = (np.asarray(out.value, dtype=np.float64) for out in (first, second))
         return rows_max(one - two), np.abs(row_log_dets(first, rows) - row_log_dets(second, rows))
 
 
 def at_an_end(support: Support, points: Array) -> Array:
-    """Which points have a coordinate within a few units of an end of their set: rounding takes their images onto its
-    image, or past it.
+    """Which points have a coordinate within a few units of the end of their support, ``(n,)``:
+    rounding moves their images onto the image of the end, or past it.
     """
     flat, near = points.reshape(len(points), -1), np.zeros(len(points), dtype=bool)
     for end in map(np.ravel, support.ends):
@@ -324,8 +331,8 @@ def at_an_end(support: Support, points: Array) -> Array:
 
 
 def room(support: Support, points: Array) -> Array:
-    """By what units of coordinates are units: of themselves and of a share of ordinary numbers, as where what they
-    are compared with is computed; no more than their distance from an end of their set.
+    """The magnitude by which a unit is multiplied, ``(n, ...)`` per coordinate: their own and a
+    share of ordinary numbers, at most their distance from the end of the support.
     """
     flat = points.reshape(len(points), -1)
     sizes = [np.abs(flat) + SHARE * np.maximum(1.0, rows_max(points))[:, None]]
@@ -334,7 +341,7 @@ def room(support: Support, points: Array) -> Array:
 
 
 def runs(flow: Flow, probe: Probe, form: Format) -> bool:
-    """Whether a call takes any of some ordinary points in a precision."""
+    """Whether a call accepts at least one of some ordinary points in a precision."""
     points = draw_points(
         flow.domain,
         (OTHERS, *flow.event_shape),
@@ -354,7 +361,7 @@ def runs(flow: Flow, probe: Probe, form: Format) -> bool:
 
 
 def refused_row(probe: Probe, form: Format) -> tuple[int, str]:
-    """One of the points at which a call raises in a precision, and what."""
+    """The index of a row at which a call raises in a precision, and the error."""
 
     def refusal(index: Array) -> str:
         return attempt(probe.rows(index), form.how, dtype="float32")[1]
@@ -372,6 +379,6 @@ def refused_row(probe: Probe, form: Format) -> tuple[int, str]:
 
 
 def outcome_rows(out: Mapped, index: Array) -> Mapped:
-    """Some rows of what a call of points returned."""
+    """The rows ``index`` of what a call of points returned."""
     ladj = None if out.ladj is None else row_log_dets(out, len(out.value))[index]
     return Mapped(np.asarray(out.value)[index], ladj)

@@ -1,5 +1,5 @@
-"""Ends of a domain, and what rounding does beside them: points, images and samples are taken onto an end, where
-another formula may hold, or none.
+"""Ends of a domain: rounding moves points, images and samples onto an end, at which another
+formula may hold, or none.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from flowref.laws.common.outcomes import attempt, finite_outcome_rows
 from flowref.model import Array, Batch, Support
 from flowref.model.abilities import Flow, Parametric
 
-# How far points beside a point are, relatively; how many samples rounding may leave on an end for each beside it.
+# The relative step to neighbouring points, and the number of samples that rounding may leave on an
+# end per sample next to it.
 BESIDE, CROWDED = 1e-6, 4.0
 
 
 def representable(x: Array, domain: Support) -> Array:
-    """Which points have coordinates that single precision holds with all its digits, on no end of the domain."""
+    """Which points have only coordinates that single precision represents exactly, and none on an
+    end of the domain, ``(n,)``.
+    """
     flat = np.asarray(x, dtype=np.float64).reshape(len(x), -1)
     size, single = np.abs(flat), flat.astype(np.float32)
     on_an_end = np.any([single == np.ravel(end) for end in domain.ends], axis=0)
@@ -26,9 +29,9 @@ def representable(x: Array, domain: Support) -> Array:
 
 
 def onto_an_end(points: Array, support: Support) -> Array:
-    """Which samples have an entry that rounding moved onto an end of the data: there are others as near to
-    it as rounding tells apart, which what is cut off there has not. Where no end is declared, it is the farthest
-    sample.
+    """Which samples have an entry that rounding moved onto an end of the data, ``(n,)``: others
+    lie within rounding of it, which clamped samples do not. Without a declared end, the farthest
+    sample stands for it.
     """
     moved = np.zeros(points.shape, dtype=bool)
     farthest = points.min(0), points.max(0)
@@ -42,8 +45,8 @@ def onto_an_end(points: Array, support: Support) -> Array:
 
 
 def is_no_end(flow: Flow, point: Batch, y: Array) -> bool:
-    """Whether the image of a point is none that it has with an entry on the nearer end of the domain: rounding
-    takes images near an end onto that of the end, where a way back may have no log-det.
+    """Whether the image of a point differs from the image of the nearer end of the domain.
+    Rounding moves images near an end onto that of the end, which may have no inverse log-det.
     """
     size, context, flat = point.x.size, point.context, point.x.reshape(-1)
     low, high = (np.broadcast_to(np.ravel(end), flat.shape) for end in flow.domain.ends)
@@ -60,8 +63,9 @@ def is_no_end(flow: Flow, point: Batch, y: Array) -> bool:
 
 
 def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
-    """Where a call is finite a little to both sides of its points, ``(rows,)``: on an end of the data rounding
-    decides from call to call whether it is, and one such row is all that a sum over rows shows.
+    """Where a call is finite also slightly to both sides of its points, ``(n,)``. On an end of the
+    data rounding decides from call to call whether it is, and one such row dominates a sum over
+    rows.
     """
     x, *more = inputs
     sides = (x * (1 + step) + step for step in (BESIDE, -BESIDE))
@@ -70,7 +74,7 @@ def finite_beside(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: in
 
 
 def _finite_at(flow: Parametric, name: str, inputs: tuple[Any, ...], seed: int) -> Array:
-    """Where a call is finite; not where it refuses points, which are found by halving."""
+    """False where the call rejects a point, which is located by bisection of the batch."""
     rows = len(inputs[0])
     out, refused = attempt(flow.along, name, *inputs, seed, 0.0)
     if not refused:

@@ -1,5 +1,5 @@
-"""Jacobians of more than a thousand entries a side, without structure: taken entry by entry where that
-fits what may be spent, at one point.
+"""Log-dets of unstructured Jacobians with more than a thousand rows: computed entry by entry at
+one point, if the budget allows it.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from flowref.model import Array, Stage
 from flowref.model.budget import means, too_large, too_long
 from flowref.model.cost import ENTRY, PRODUCT
 
-# Of the work that is left, what one Jacobian may take: an accusation needs three or more; copies of the
-# matrix that are held at one time.
+# The share of the remaining work that one Jacobian may take (a violation needs three or more), and
+# the number of copies of the matrix held at one time.
 SHARE, COPIES = 0.25, 5
-# Products of an elimination and of solving, over the cube of the size.
+# Products of an elimination and of solving, divided by the cube of the size.
 ELIMINATIONS = 0.7
-# Entries are known up to so many units of rounding, by code that was not randomly rounded; in single
-# precision up to fewer.
+# Units of rounding up to which entries are known by code that was not randomly rounded; fewer in
+# single precision.
 ROUNDED, ROUNDED_SINGLE = 1e4, 16.0
-# Right-hand sides that tell the size of an inverse, and how close solutions have to be.
+# Random right-hand sides that estimate the size of an inverse, and the accuracy that solutions
+# need.
 SIDES, SOLVED = 8, 1e-6
 
 
 def needed(stage: Stage) -> tuple[float, float]:
-    """What the Jacobian of a stage at one point takes: bytes, and work."""
+    """The bytes and the work of the Jacobian of a stage at one point."""
     size = stage.x.shape[1]
     elimination = ELIMINATIONS * size**3 * PRODUCT + COPIES * size**2 * ENTRY
     return 8.0 * COPIES * size**2, size * stage.work() + elimination
 
 
 def entrywise_refusal(stage: Stage) -> str:
-    """Why the Jacobian of a stage is not made entry by entry; empty where it is."""
+    """The reason why the Jacobian of a stage is not computed entry by entry; empty if it is."""
     size = stage.x.shape[1]
     memory, work = needed(stage)
     if size != stage.y.shape[1]:
@@ -44,7 +45,9 @@ def entrywise_refusal(stage: Stage) -> str:
 
 
 def entry_by_entry(stage: Stage) -> StructuredLogDet | None:
-    """The log-det of the Jacobian at one point; see `entrywise_refusal`."""
+    """The log-det of the Jacobian at the first point. None if it is nearly singular; `Unsupported`
+    for the reason in `entrywise_refusal`.
+    """
     memory, work = needed(stage)
     means().ask("a Jacobian entry by entry", memory, work)
     size = stage.x.shape[1]
@@ -69,11 +72,12 @@ def entry_by_entry(stage: Stage) -> StructuredLogDet | None:
 
 
 def eliminated(matrix: Array, rounded: float) -> tuple[float, float] | None:
-    r"""log|det| of a large matrix whose entries are off by a share, and its error; None where it is
-    too close to a singular one.
+    r"""$\log|\det J|$ of a large ``(d, d)`` matrix with entries of relative error ``rounded``, and
+    its error; None if it is nearly singular.
 
-    The derivative of log|det| is the inverse: off by no more than the share, and by what elimination
-    rounds, times $\|J\|_F \|J^{-1}\|_F$, of which the second is told by random right-hand sides.
+    The derivative of the log-det is the inverse: its error is at most the relative error of the
+    entries and of the elimination times $\|J\|_F \|J^{-1}\|_F$, the latter estimated from random
+    right-hand sides.
     """
     size = len(matrix)
     log_det = float(np.linalg.slogdet(matrix)[1])

@@ -1,4 +1,6 @@
-"""Derivatives of random numbers in parameters, with their noise held: by autograd, and by differences."""
+"""Derivatives of random outputs with respect to parameters, with fixed noise: by autograd and by
+differences.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,28 @@ from flowref.laws.common.statistics import Look, two_stage
 from flowref.model import Array, Batch, Residual, Undecidable, Unsupported
 from flowref.model.abilities import Parametric
 
-# So many points of ordinary size stand in a batch, each in so many groups of rows, of which each has a
-# derivative of its own.
+# Number of ordinary points in a batch, of groups of rows per point, and of rows per group; each
+# group has its own derivative.
 POINTS, GROUPS, EACH = 4, 24, 4
-# From this share of what accuses on so many times as many rows decide.
+# From this share of the allowed difference on, many times as many rows decide.
 CONSPICUOUS, AGAIN = 0.3, 16
 ORDINARY = 4.0
-# The step of differences, how well two of them have to agree, and what autograd may be off by.
+# The step of differences, the relative agreement that two of them need, and the allowed error of
+# autograd.
 STEP, AGREE, CLOSE = 1e-5, 1e-3, 1e-4
-# Parameters are moved so far to both sides, in so many steps, over one of which a number jumps that changes by
-# so many times what it does over the two beside it, and by so much.
-# Of the largest changes so many are halved so often: a jump is none that is spread.
+# Parameters are moved up to FAR to both sides in STEPS steps. A step is a jump if the output
+# changes by JUMP times as much as in both neighbouring steps, and by at least CHANGE. The largest
+# CANDIDATES are bisected HALVINGS times: a change that spreads out is no jump.
 FAR, STEPS, JUMP, CHANGE, CANDIDATES, HALVINGS = 0.3, 24, 10.0, 1e-3, 3, 12
-# Standard errors over groups, and the share of the mean derivative, that the mean of what autograd misses
-# may have: a score that is left out on purpose is zero on average.
+# Allowed mean difference: standard errors over groups, and share of the mean derivative. A score
+# term that is left out on purpose has mean zero.
 ERRORS, SHARE = 8.0, 0.02
 
 
 class Slopes(NamedTuple):
-    """Of a few points of a batch the mean derivative by autograd and by differences, the size of the latter,
-    the standard error of the mean of what they differ by, and what that may be.
+    """Mean derivatives at a few points ``chosen`` of a batch, arrays ``(points,)``: ``recorded``
+    by autograd, ``measured`` by differences, ``size`` of the latter, standard ``error`` and
+    ``allowed`` value of the mean difference.
     """
 
     chosen: Array
@@ -43,17 +47,17 @@ class Slopes(NamedTuple):
 
     @property
     def gaps(self) -> Array:
-        """How far the two are apart."""
+        r"""$|\text{recorded} - \text{measured}|$, ``(points,)``."""
         return np.asarray(np.abs(self.recorded - self.measured))
 
     @property
     def excess(self) -> Array:
-        """The same beside what they may be apart."""
+        """``gaps`` in units of ``allowed``, ``(points,)``."""
         return np.asarray(self.gaps / self.allowed)
 
     def residual(self, usable: Array, note: str = "") -> Residual:
-        """Of a law of derivatives on a batch, of which nothing is said of other points; nor where it is not
-        ``usable``, ``(rows,)``.
+        """The residual of a law on the whole batch; rows that were not chosen, or are not
+        ``usable``, ``(n,)``, are undecided.
         """
 
         def placed(values: Array | float) -> Array:
@@ -78,15 +82,15 @@ class Slopes(NamedTuple):
 def slopes_of(
     flow: Parametric, name: str, batch: Batch, read: Callable[[Any, int], Array]
 ) -> Slopes:
-    """Those of what ``read`` takes from a call of that name; what is conspicuous is measured on more rows,
-    which decide.
+    """Slopes of the output that ``read`` takes from the named call; conspicuous ones are measured
+    again on more rows, which decide. Raises `Undecidable` if the noise cannot be held.
     """
     chosen = ordinary_row_indices(batch.x)
 
     def compared(look: Look) -> Slopes:
         if look.index and jumps(flow, name, batch, chosen, read):
             raise Undecidable(
-                "what it draws jumps where parameters move, so that its noise is not held"
+                "its random output jumps as parameters move, so that its noise is not held"
             )
         recorded, measured = grouped_derivatives(flow, name, batch, chosen, look.count, read)
         gaps, size = recorded - measured, np.abs(measured).mean(1)
@@ -100,8 +104,8 @@ def slopes_of(
 def jumps(
     flow: Parametric, name: str, batch: Batch, chosen: Array, read: Callable[[Any, int], Array]
 ) -> bool:
-    """Whether some row jumps while parameters move. What rejects some of its draws does, as of a gamma
-    distribution: its slopes between jumps are not those of its mean, which gradients of samples may be of.
+    """Whether the output of some row jumps as the parameters move. Rejection sampling does, as for
+    gamma distributions: slopes between jumps are then not the derivative of the mean.
     """
     index = np.repeat(chosen, GROUPS * AGAIN * EACH)
     context = None if batch.context is None else batch.context[index]
@@ -125,7 +129,9 @@ def jumps(
 
 
 def _at_once(moved: Callable[[float], Array], low: float, high: float, row: int) -> bool:
-    """Whether a row changes between two places over as short a way as halving finds."""
+    """Whether a row still jumps between ``low`` and ``high`` after bisection to the smallest
+    interval.
+    """
     before, after = moved(low)[row], moved(high)[row]
     whole = abs(after - before)
     for _ in range(HALVINGS):
@@ -146,7 +152,9 @@ def grouped_derivatives(
     each: int,
     read: Callable[[Any, int], Array],
 ) -> tuple[Array, Array]:
-    """The derivative at the chosen points in groups of so many rows, by autograd and by differences."""
+    """Derivatives at the chosen points, ``(points, groups)``, by autograd and by differences.
+    Raises `Undecidable` if differences do not converge, `Unsupported` if autograd raises.
+    """
     index = np.repeat(chosen, GROUPS * each)
     context = None if batch.context is None else batch.context[index]
     inputs, rows = (name, batch.x[index], context, batch.seed), len(index)
@@ -156,14 +164,14 @@ def grouped_derivatives(
 
     slopes, again = ((moved(h) - moved(-h)) / (2 * h) for h in (STEP, 2 * STEP))
     with np.errstate(invalid="ignore"):
-        # Rows at which something is decided by noise jump; they say nothing of slopes.
+        # Rows at which noise decides a branch jump and have no slope.
         usable = np.isfinite(slopes) & (np.abs(slopes - again) <= AGREE * (1 + np.abs(slopes)))
     measured, recorded = np.zeros((2, len(chosen), GROUPS))
     for point, group in np.ndindex(len(chosen), GROUPS):
         start = (point * GROUPS + group) * each
         members = start + np.flatnonzero(usable[start : start + each])
         if not len(members):
-            raise Undecidable("differences of what it draws do not settle")
+            raise Undecidable("differences of its random output do not converge")
         weights = np.zeros(rows)
         weights[members] = 1 / len(members)
         slope, refused = attempt(flow.slope, *inputs, weights)
@@ -174,7 +182,9 @@ def grouped_derivatives(
 
 
 def ordinary_row_indices(x: Array) -> Array:
-    """The places of a few points that are not far out: there derivatives are of one size."""
+    """Row indices of a few points that are not far out, so that derivatives are of similar size.
+    Raises `Undecidable` if there is none.
+    """
     size = np.abs(x.reshape(len(x), -1)).max(1)
     good = np.flatnonzero(np.isfinite(size) & (size <= max(ORDINARY, float(np.median(size)))))
     if not len(good):

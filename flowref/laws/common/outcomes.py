@@ -1,4 +1,4 @@
-"""Comparing what two calls, or two lives of one object, returned."""
+"""Comparison of the results of two calls, or of two histories of one object."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ T = TypeVar("T")
 
 
 def flags(bad: object, rows: int, note: str = "", **details: Any) -> Residual:
-    """An exact residual: 1 where something was seen that should not be, 0 elsewhere; one flag, or
-    one per row.
+    """An exact residual: 1 where ``bad``, 0 elsewhere; ``bad`` is one flag or one per row,
+    ``(rows,)``.
     """
     value = np.broadcast_to(np.asarray(bad, dtype=np.float64), (rows,))
     return Residual(value.copy(), note=note if value.any() else "", **details)
 
 
 def attempt(run: Callable[P, T], *inputs: P.args, **named: P.kwargs) -> tuple[T | Any, str]:
-    """What a call returned and an empty string, or None and what it raised.
+    """The result of a call and an empty string, or None and the error as text.
 
-    For laws in which a refusal is no violation, or is the very thing that the law is about. What
-    flowref raises on purpose goes through. The type is that of the call where it returned, which
-    the empty string says.
+    For laws in which an exception is no violation, or is the subject of the law. `Unsupported` and
+    other exceptions of flowref pass through.
     """
     try:
         return run(*inputs, **named), ""
@@ -45,12 +44,12 @@ def attempt(run: Callable[P, T], *inputs: P.args, **named: P.kwargs) -> tuple[T 
 
 
 def met_a_graph(error: str) -> bool:
-    """Whether an error is torch's refusal to go back through a graph that was freed."""
+    """Whether an error is torch's "backward through the graph a second time"."""
     return "backward through the graph a second time" in error
 
 
 def finite_outcome_rows(out: Mapped, rows: int) -> Array:
-    """Rows of which value and log-det are finite, ``(rows,)``."""
+    """The rows with finite value and log-det, ``(rows,)``."""
     value = np.asarray(out.value, dtype=np.float64)
     good = (
         np.isfinite(value.reshape(rows, -1)).all(1)
@@ -61,17 +60,16 @@ def finite_outcome_rows(out: Mapped, rows: int) -> Array:
 
 
 def row_log_dets(out: Mapped, rows: int) -> Array:
-    """The log-det of each row; zeros where none is offered."""
+    """The log-det of each row, ``(rows,)``; zeros if none is returned."""
     return np.zeros(rows) if out.ladj is None else per_point(out.ladj, rows)
 
 
 def outcome_gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) -> Array:
-    """How far two outcomes of one batch are apart, relative to their own size, ``(rows, 2)``: value
-    and log-det.
+    """The difference of two outcomes of one batch, relative to their own size, ``(rows, 2)``:
+    value and log-det.
 
-    ``allowed``: an absolute error that the values may have anyway; log-dets are then not compared,
-    since how far that error moves them is not known. inf where the shapes differ, or where only the
-    first is finite; nan where it is not.
+    ``allowed``: an absolute error of the values; log-dets are then not compared, since their error
+    is unknown. inf if shapes differ or only the first is finite; nan if the first is not finite.
     """
     one, two = np.asarray(first.value, dtype=np.float64), np.asarray(second.value, dtype=np.float64)
     if one.shape != two.shape or len(one) != rows:
@@ -92,8 +90,8 @@ def outcome_gap(first: Mapped, second: Mapped, rows: int, allowed: float = 0.0) 
 def agreement_residual(
     pairs: Sequence[tuple[Mapped, Mapped, float]], rows: int, note: str = "", extra: float = 0.0
 ) -> Residual:
-    """The rounding residual of outcomes that should agree; ``extra``: a difference that concerns
-    every row.
+    """The rounding residual of pairs of outcomes that should agree; ``extra``: a difference added
+    to every row.
     """
     worst = np.full(rows, extra)
     for first, second, allowed in pairs:
@@ -131,22 +129,21 @@ def state_gap(first: Mapping[str, Array], second: Mapping[str, Array]) -> float:
 
 
 def changed(first: Mapping[str, Array], second: Mapping[str, Array]) -> list[str]:
-    """Names of the tensors that are not bit for bit what they were, or that came or went."""
+    """Names of the tensors that are not bitwise equal in both states, or are missing in one."""
     names = sorted(set(first) ^ set(second))
     return names + [
         name
         for name in sorted(set(first) & set(second))
-        if first[name].shape != second[name].shape or not same_bits(first[name], second[name])
+        if first[name].shape != second[name].shape or not _same_bits(first[name], second[name])
     ]
 
 
-def same_bits(first: Array, second: Array) -> bool:
-    """Whether two arrays are equal, nan equal to nan."""
-    if np.array_equal(first, second):  # which is nearly always so, and found in a third of the time
+def _same_bits(first: Array, second: Array) -> bool:
+    if np.array_equal(first, second):  # true nearly always, and a third of the time
         return True
     return np.issubdtype(first.dtype, np.inexact) and np.array_equal(first, second, equal_nan=True)
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """A few names for a sentence."""
+    """Up to four names joined by commas, and the number of the others."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

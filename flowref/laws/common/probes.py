@@ -1,7 +1,7 @@
-"""Probes: the calls that a flow offers, each with points to make it at.
+"""Probes: the calls that a flow offers, each with inputs.
 
-A law that speaks of every call is a statement about a `Probe`, judged for all that `probes` gives:
-`agree` compares what calls returned, `absent` names what should not have been seen.
+A law about every call is stated for one `Probe` and measured for all that `probes` returns:
+`agree` compares results, `absent` reports observations that should not occur.
 """
 
 from __future__ import annotations
@@ -37,37 +37,37 @@ from flowref.model.call import KERNELS, How, Layout
 from flowref.model.law import Echo
 from flowref.model.steps import Run, Step
 
-# After so many refused points in a row, a call counts as refusing all.
+# After this many rejected points in a row, a call counts as rejecting all.
 GIVE_UP = 6
-# Outcomes of a probe that should be the same; None in place of one that was refused, which is loud
-# and no wrong value.
+# Pairs of outcomes that should be equal; None for a call that raised, which is an error and no
+# wrong value.
 Outcomes = Iterable[tuple[Mapped, Mapped | None]]
 
 
-# Calls of points: what they return has a row for each.
+# Calls with points as input, which return one row per point.
 POINTWISE = ("forward", "inverse", "log_prob", "base_log_prob", "cdf", "icdf")
-# Calls of a batch of points, which return what they like.
+# Calls with a batch as input, which return any shape.
 BATCHED = ("bits_per_dim", "loss")
-# Calls of a number, which draw so many points.
+# Calls with a number as input, which draw as many points.
 DRAWING = ("sample", "rsample")
 EVERY = (*POINTWISE, *BATCHED, *DRAWING)
-# Those of kernels start from the seed that they are given; other points in a batch may shift what they draw.
+# Kernels take their seed as an argument; other points in the batch may shift their random numbers.
 WITH_KERNELS = (*EVERY, *KERNELS)
-# The calls that nothing flows without, by which rounding laws were always judged.
+# The calls needed by every flow; rounding laws compare these.
 MAPS = ("forward", "inverse", "log_prob")
-# So many points are drawn by a probe; as many where that is heavy, and where each is solved step by
-# step, which takes as long again for each.
+# Number of points drawn by a probe: usually, if drawing is heavy, and if each point is solved step
+# by step.
 DRAWN, HEAVILY_DRAWN, DEARLY_DRAWN = 5, 2, 1
-# The random state that the runs of a life start in, unless a law is about two of them.
+# The random state of the calls of a history, unless a law compares two states.
 HELD = 0
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One call of a flow, with inputs that it takes, in their order (see `Subject`).
+    """One call of a flow with its inputs, in their order (see `Subject`).
 
-    Arrays among the inputs have a row for each point. ``tolerance``: what an iterative call
-    promises about its own error.
+    Arrays among the inputs have one row per point. ``tolerance``: the error that an iterative call
+    declares.
     """
 
     call: Call[Any]
@@ -81,34 +81,34 @@ class Probe:
 
     @property
     def pointwise(self) -> bool:
-        """Whether what it returns has a row for each point."""
+        """Whether the result has one row per point."""
         return self.name in POINTWISE
 
     @property
     def draws(self) -> bool:
-        """Whether it takes a number, and draws."""
+        """Whether the call samples a number of points."""
         return self.name in DRAWING
 
     @property
     def points(self) -> Array:
-        """The points of a call that takes some."""
+        """The points ``(n, ...)``, the first input of a pointwise or batched call."""
         points: Array = self.inputs[0]
         return points
 
     def __call__(
         self, how: How = "plain", layout: Layout = "contiguous", dtype: str | None = None
     ) -> Mapped:
-        """The call in a manner."""
+        """The call with its inputs in a manner ``how``, memory layout and dtype."""
         return self.call.under(*self.inputs, how=how, layout=layout, dtype=dtype)
 
     def observe(self, default: str = "float32", training: bool = False) -> Observation:
-        """What the call does besides returning, under a default dtype, in either mode."""
+        """Side effects of the call under a default dtype, in train or eval mode."""
         return self.call.observe(*self.inputs, default=default, training=training)
 
     def step(
         self, how: How = "plain", draws: int | None = HELD, held: bool = False, kept: bool = False
     ) -> Run:
-        """The call as a step of a life (see `Run`)."""
+        """The call as a step of a history (see `Run`)."""
         return Run(self.name, *self.inputs, how=how, draws=draws, held=held, kept=kept)
 
     def at(self, points: Array) -> Probe:
@@ -116,43 +116,43 @@ class Probe:
         return replace(self, inputs=(points, *self.inputs[1:]))
 
     def mapped(self, change: Callable[[Array], Array]) -> Probe:
-        """The call with every array among its inputs changed."""
+        """The call with ``change`` applied to every input array."""
         inputs = (change(one) if isinstance(one, np.ndarray) else one for one in self.inputs)
         return replace(self, inputs=tuple(inputs))
 
     def rows(self, index: Any) -> Probe:
-        """The call at some of its points, with their contexts."""
+        """The call at the rows ``index`` of its points and contexts."""
         return self.mapped(lambda array: array[index])
 
 
 def few(flow: Flow, which: str) -> int:
-    """How many points a call draws where any number would do."""
+    """The number of points to draw if any number would do; fewer for expensive calls."""
     if stepwise(flow, which):
         return DEARLY_DRAWN
     return HEAVILY_DRAWN if sparing(flow, call=which) else DRAWN
 
 
 def tolerance_of(flow: Flow, which: str) -> float:
-    """What an iterative call promises about its own error; 0 for what is computed in closed form."""
+    """The declared error of an iterative call; 0 for closed forms."""
     iterative = "forward" if flow.promises.get("iterative-forward") else "inverse"
     return flow.certainty.inverse if which == iterative else 0.0
 
 
 def probe_of(flow: Flow, which: str, *inputs: Any) -> Probe:
-    """One call of a flow, with inputs that it takes."""
+    """The named call with these inputs and its declared tolerance."""
     return Probe(flow.calls[which], inputs, tolerance_of(flow, which))
 
 
 def probes(
     flow: Flow, batch: Batch, complete: bool = True, calls: Sequence[str] = EVERY
 ) -> list[Probe]:
-    """Those of some calls that a flow offers, each with inputs to make it with: an inverse and a
-    base are fed what ``forward`` produced.
+    """The named calls that a flow offers, each with inputs: images of forward for the inverse and
+    the base.
 
-    Points that a call other than ``forward`` refuses are replaced by points that it takes: that it
-    refuses them is the business of other laws. Where it takes none the call is left out;
-    `Undecidable` if the set is to be ``complete`` and it is one of `MAPS`, as rounding laws need
-    it: a call that is there without noise and not under it would look like rounding.
+    Points that a call other than ``forward`` rejects are replaced by accepted ones; rejections are
+    tested by other laws. A call that accepts none is left out; raises `Undecidable` if the set
+    must be ``complete`` and it is one of `MAPS`, since a call that is missing only under noise
+    would look like rounding. Raises `Unsupported` if no call is left.
     """
     ready: list[Probe] = []
     for which, *inputs in _calls_with_inputs(flow, batch, calls):
@@ -178,13 +178,12 @@ def probes(
 
 
 def rowless(out: Any, rows: int) -> str:
-    """What is wrong with an outcome that has no row for each point; empty if nothing is."""
+    """The error message for an outcome without one row per point; empty if it has them."""
     shape = np.shape(out.value if isinstance(out, Mapped) else out)
     return "" if shape[:1] == (rows,) else f"returns shape {shape} for {rows} points"
 
 
 def _calls_with_inputs(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The calls that are there, each with its inputs."""
     x, context = batch.x, batch.context
     maps, forwards = "forward" in flow.calls, flow.normalizing == "forward"
     images = x
@@ -211,7 +210,7 @@ def _calls_with_inputs(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterat
         "pull": (np.asarray(drawn), seed, context),
     }
     if context is None:
-        # How a sampler takes contexts is a convention of its own.
+        # Samplers differ in how they take contexts.
         inputs |= {which: (few(flow, which), seed, None) for which in DRAWING}
     unfed = set() if maps else {"inverse", *(("base_log_prob",) if forwards else ())}
     unfed |= set() if kernel else set(KERNELS)
@@ -221,8 +220,9 @@ def _calls_with_inputs(flow: Flow, batch: Batch, calls: Sequence[str]) -> Iterat
 
 
 def accepted(call: Callable[..., Any], points: Array, *others: Any) -> tuple[Array | None, str]:
-    """The points, with those that a call refuses replaced by one that it takes; None and the error
-    if it takes none. ``others``: its other inputs, arrays among them a row for each point.
+    """The points ``(n, ...)`` with rejected ones replaced by an accepted one, and an empty string;
+    None and the error if all are rejected. ``others``: further inputs, whose arrays have one row
+    per point.
     """
     _, error = attempt(call, points, *others)
     if not error:
@@ -243,9 +243,9 @@ def accepted(call: Callable[..., Any], points: Array, *others: Any) -> tuple[Arr
 
 
 def normalizing_probe(flow: Flow, batch: Batch) -> Probe:
-    """The call that training makes, with points for it."""
+    """The call that training makes (``log_prob`` or ``forward``), with points."""
     if "forward" in flow.calls and flow.normalizing == "forward":
-        # What it refuses raises here, so that the other rows are measured.
+        # A rejected point raises here, so that the other rows are still measured.
         flow.calls["forward"](batch.x, batch.context)
         return probe_of(flow, "forward", batch.x, batch.context)
     offered = {one.name: one for one in probes(flow, batch, complete=False, calls=MAPS)}
@@ -253,8 +253,8 @@ def normalizing_probe(flow: Flow, batch: Batch) -> Probe:
 
 
 def random(flow: Flow, probe: Probe) -> bool:
-    """Whether what a call returns depends on the random state that it is made in. Of a random call
-    one law says so; the others hold the state.
+    """Whether the result of a call depends on the random state. One law reports random calls; all
+    others fix the state.
     """
     if not offers(flow, Living):
         return False
@@ -270,14 +270,11 @@ def random(flow: Flow, probe: Probe) -> bool:
 
 
 def data(flow: Flow, batch: Batch) -> Array:
-    """Points on the data side, which densities and training steps take."""
+    """Points on the data side, ``(n, *event)``, as densities and training steps take them."""
     forward = flow.calls.get("forward")
     if forward is None or flow.normalizing == "forward" or "inverse" not in flow.calls:
         return batch.x
     return np.asarray(forward(batch.x, batch.context).value)
-
-
-# Statements about every probe
 
 
 def agree(
@@ -286,9 +283,9 @@ def agree(
     note: str,
     all_refused: str = "",
 ) -> Residual:
-    """The rounding residual of a law by which the outcomes of each probe are the same.
+    """The rounding residual of a law by which all outcomes of each probe are equal.
 
-    ``all_refused``: the reason to say nothing where every second outcome was refused.
+    ``all_refused``: the reason for `Unsupported` if every second call raised.
     """
     seen = [(one, first, second) for one in probed for first, second in outcomes(one)]
     if all_refused and all(second is None for _, _, second in seen):
@@ -302,15 +299,15 @@ def agree(
 def probe_agreement_residual(
     seen: Iterable[tuple[Probe, Mapped, Mapped]], rows: int, note: str, extra: float = 0.0
 ) -> Residual:
-    """The rounding residual of two outcomes of each probe that should agree, named where one does
-    not. What has no row for each point concerns every row; ``extra`` does too.
+    """The rounding residual of two outcomes of each probe that should agree; the note lists probes
+    that differ. Outcomes without one row per point, and ``extra``, count for every row.
     """
     pairs: list[tuple[Mapped, Mapped, float]] = []
     apart: list[str] = []
     for one, first, second in seen:
         if one.name not in (*MAPS, *KERNELS):
             first, second = (_row_per_point(out, rows, one.pointwise) for out in (first, second))
-            # What is not finite says nothing of the other calls.
+            # Non-finite rows of one call do not affect the comparison of others.
             good = np.asarray(np.isfinite(first.value).reshape(rows, -1).all(1))
             first, second = _where(good, first), _where(good, second)
         pairs.append((first, second, one.tolerance))
@@ -321,7 +318,7 @@ def probe_agreement_residual(
 
 
 def _row_per_point(out: Mapped, rows: int, pointwise: bool) -> Mapped:
-    """An outcome with a row for each point; one that has none is repeated for each."""
+    """The outcome, repeated for each row if it has no row per point."""
     value = np.asarray(out.value, dtype=np.float64)
     if pointwise and len(value) == rows:
         return Mapped(value, None)
@@ -329,7 +326,7 @@ def _row_per_point(out: Mapped, rows: int, pointwise: bool) -> Mapped:
 
 
 def _where(good: Array, out: Mapped) -> Mapped:
-    """An outcome with zeros in place of some rows."""
+    """The outcome with zeros in the rows that are not ``good``."""
     if len(out.value) != len(good):
         return out
     shape = (-1, *[1] * (out.value.ndim - 1))
@@ -337,8 +334,8 @@ def _where(good: Array, out: Mapped) -> Mapped:
 
 
 def echo_of(calls: Sequence[str], complete: bool = True) -> Echo:
-    """The echo (`Law.echo`) of a law that compares some calls with themselves: how far each is from
-    itself under noise, times the root of two, since under noise both that it compares would move.
+    r"""The self-comparison noise (`Law.echo`) of a law that compares calls with themselves: the
+    change of each under noise times $\sqrt 2$, since both sides of the comparison would move.
     """
 
     def echo(flow: Flow, batch: Batch) -> Callable[[], Array]:
@@ -358,8 +355,8 @@ def echo_of(calls: Sequence[str], complete: bool = True) -> Echo:
 
 
 def _change_since_call(probe: Probe, before: Mapped, rows: int) -> Array:
-    """How far a call is now from what it returned before, ``(rows,)``; nan at points that it refuses
-    now. A point of which it returned nothing finite is not looked at.
+    """The change of a call since its result ``before``, ``(rows,)``: nan for points that it now
+    rejects, 0 for points that were not finite before.
     """
     out, refused = attempt(probe)
     if refused and (rows == 1 or not probe.pointwise or len(before.value) != rows):
@@ -379,7 +376,6 @@ def _change_since_call(probe: Probe, before: Mapped, rows: int) -> Array:
 
 
 def _outcome_rows(out: Mapped, index: Array, rows: int) -> Mapped:
-    """Some rows of an outcome."""
     ladj = out.ladj
     if ladj is not None and np.ndim(ladj) and len(np.asarray(ladj)) == rows:
         ladj = np.asarray(ladj)[index]
@@ -387,14 +383,16 @@ def _outcome_rows(out: Mapped, index: Array, rows: int) -> Mapped:
 
 
 def absent(seen: Sequence[str], rows: int, note: str, **details: Any) -> Residual:
-    """The exact residual of a law by which nothing of a kind is seen: ``note`` takes the names of
-    what was.
+    """An exact residual: a violation if anything was ``seen``; ``note`` is formatted with the
+    names.
     """
     return flags(bool(seen), rows, note.format(listed_names(seen)), **details)
 
 
 def lived(flow: Living, steps: Sequence[Step[Any]], refusal: str, fresh: bool = False) -> Life:
-    """A life; `Unsupported`, for a reason that ends in the error, where it is refused."""
+    """The history of an object after ``steps``. Raises `Unsupported` with reason ``refusal`` and
+    the error if a step raises.
+    """
     life, error = attempt(flow.play, steps, fresh)
     if error:
         raise Unsupported(f"{refusal} ({error})")

@@ -1,5 +1,5 @@
-"""Total mass of a density in one and two dimensions: composite Gauss-Legendre quadrature that
-estimates its own error.
+"""Total mass of a density in one and two dimensions: composite Gauss-Legendre quadrature with an
+error estimate.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from flowref.model.abilities import Flow
 # Nodes per panel of the three grids, and panels per axis, by dimension.
 NODES = {1: (8, 12, 16), 2: (4, 6, 8)}
 PANELS = {1: 96, 2: 28}
-# Nodes and panels of a fourth grid, by dimension: its panels end elsewhere, so that it sees a kink that lies
-# beside an end of the others, before their first nodes.
+# Nodes and panels of a fourth grid, by dimension. Its panels end elsewhere, so it detects a kink
+# between an end of the other panels and their first nodes.
 ELSEWHERE = {1: (8, 131), 2: (4, 37)}
 MASS_FLOOR = 1e-9
-# Nodes and panels of a coarse grid, by dimension, on which two densities are compared that are nearly the
-# same: errors of the grid are those of both.
+# Nodes and panels of a coarse grid for comparing two nearly equal densities, whose grid errors
+# cancel.
 COARSE = {1: (8, 24), 2: (6, 10)}
-# A sample whose density towers over every grid point marks a peak that the grid missed.
+# A sample whose density is this many times that of every grid point marks a missed peak.
 MISSED_PEAK = 3.0
 CHUNK = 16384
 
@@ -30,9 +30,9 @@ CHUNK = 16384
 def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
     """The integral of the density over its support, and the largest disagreement of four grids.
 
-    Unbounded axes are mapped to (-1, 1) by x = m + s t / (1 - t^2), with m and s from samples where
-    there are any, and panels end at the knots. Raises `Undecidable` where samples show a peak
-    between the grid points.
+    Unbounded axes are mapped to (-1, 1) by x = m + s t / (1 - t^2), with m and s from samples if
+    there are any; panels end at the knots. Raises `Undecidable` if samples show a peak between the
+    grid points.
     """
     size = math.prod(flow.density_shape)
     samples = where_mass_is(flow, batch, size)
@@ -54,7 +54,7 @@ def total_mass(flow: Flow, batch: Batch) -> tuple[float, float]:
 
 
 def mass_apart(flow: Flow, other: Flow, batch: Batch) -> float:
-    """By how much more mass a density has than another that is nearly the same, on a coarse grid."""
+    """The mass of a density minus that of a nearly equal one, on a coarse grid."""
     size = math.prod(flow.density_shape)
     samples = where_mass_is(flow, batch, size)
     nodes, panels = COARSE[size]
@@ -65,7 +65,9 @@ def mass_apart(flow: Flow, other: Flow, batch: Batch) -> float:
 
 
 def where_mass_is(flow: Flow, batch: Batch, size: int) -> Array:
-    """Where the mass is: samples of the density, or the ordinary points of its support."""
+    """Points ``(size, d)`` that cover the mass: samples, or ordinary points of the support if
+    sampling raises.
+    """
     if "sample" in flow.calls and flow.context_shape is None:
         try:
             drawn = np.asarray(
@@ -73,7 +75,7 @@ def where_mass_is(flow: Flow, batch: Batch, size: int) -> Array:
             ).reshape(512, size)
             if np.isfinite(drawn).all():
                 return drawn
-        except Exception:  # the sampling law speaks of samples; the mass can be looked for without
+        except Exception:  # failures of the sampler are reported by sampling laws
             pass
     from flowref.model import draw_points
 
@@ -95,7 +97,7 @@ def _peak(flow: Flow, samples: Array, batch: Batch) -> float:
 def axis_points(
     flow: Flow, support: Support, samples: Array, nodes: int, panels: int
 ) -> tuple[Array, Array]:
-    """Points and weights along one axis."""
+    """Points and weights along one axis, ``(nodes * panels,)`` each."""
     middle = float(np.median(samples))
     spread = max(float(np.quantile(samples, 0.9) - np.quantile(samples, 0.1)) / 2, 1e-6)
     unit, weight = np.polynomial.legendre.leggauss(nodes)
@@ -137,7 +139,9 @@ def _panels(ends: Array, unit: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _integrate(flow: Flow, axes: list[tuple[Array, Array]], batch: Batch) -> tuple[float, float]:
-    """The weighted sum of the density over the product grid, and the largest log-density met."""
+    """The weighted sum of the density over the product grid, and the largest log-density. Raises
+    `Unsupported` if needed points are rejected.
+    """
     grids = np.meshgrid(*(points for points, _ in axes), indexing="ij")
     x = np.stack([grid.ravel() for grid in grids], axis=1)
     log_w = np.sum(
@@ -150,7 +154,7 @@ def _integrate(flow: Flow, axes: list[tuple[Array, Array]], batch: Batch) -> tup
         found, error = attempt(
             flow.calls["log_prob"], chunk.reshape(-1, *flow.density_shape), context
         )
-        if found is None:  # far out it may overflow, and refuse what is no number
+        if found is None:  # far out it may overflow and reject non-finite numbers
             raise Undecidable(f"it refuses some of the points that are needed: {error}")
         log_p = np.asarray(found, dtype=np.float64)
         log_p = np.where(np.isnan(log_p.reshape(-1)), -np.inf, log_p.reshape(-1))

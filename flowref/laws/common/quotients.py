@@ -9,16 +9,18 @@ import numpy as np
 
 from flowref.model import Array, Residual, Support
 
-# Steps of the difference quotients, relative to 1 + |x| coordinate by coordinate.
+# Steps of the difference quotients, relative to 1 + |x| per coordinate.
 STEPS_DOWN = (2.0**-10, 2.0**-12, 2.0**-14, 2.0**-16)
-# Those of heavy calls.
+# Steps for heavy calls.
 FEW_DOWN = (2.0**-12, 2.0**-15)
-# A difference quotient accuses only above this many times its own error estimate.
+# A difference counts as a violation only above this many times its error estimate.
 DOUBT = 20.0
 
 
 def unit_directions(shape: tuple[int, ...], seed: int) -> Array:
-    """A direction of unit length per point."""
+    """One random direction of unit length per point, in ``shape``, that of the points ``(n,
+    ...)``.
+    """
     direction = np.random.default_rng(seed).standard_normal(shape)
     flat = direction.reshape(len(direction), -1)
     length = np.linalg.norm(flat, axis=1, keepdims=True) if flat.shape[1] else 1.0
@@ -26,8 +28,8 @@ def unit_directions(shape: tuple[int, ...], seed: int) -> Array:
 
 
 def direction_within_support(x: Array, direction: Array, support: Support | None) -> Array:
-    """A direction, cut down in the coordinates in which the largest step would come near an end of
-    a bounded set.
+    """The direction ``(n, ...)`` with zeros in coordinates whose largest step would approach an
+    end of a bounded support.
     """
     if support is None or not support.bounded or support.joint:
         return direction
@@ -37,10 +39,10 @@ def direction_within_support(x: Array, direction: Array, support: Support | None
 
 
 class Quotient(NamedTuple):
-    """The derivative along a direction, by differences, one row per point.
+    """The derivative along a direction, by differences; arrays ``(n,)``.
 
-    ``error``: its error estimate. ``smooth``: where it can be trusted. ``slopes``, ``gaps``: the estimates at
-    successive steps, and how far each is from the one before.
+    ``error``: its error estimate; ``smooth``: rows where it can be trusted; ``slopes``, ``gaps``:
+    estimates at successive steps and their distances, ``(steps, n)``.
     """
 
     slope: Array
@@ -50,8 +52,8 @@ class Quotient(NamedTuple):
     gaps: Array
 
     def beside(self, claimed: Array) -> Quotient:
-        """The same, but for a finer estimate where one sides with what is claimed: two steps that straddle the
-        same kinks agree by chance.
+        """With a finer estimate in rows where that confirms ``claimed``: two steps across the same
+        kinks agree by chance.
         """
         sides = np.abs(claimed - self.slopes[1:]) <= DOUBT * self.gaps
         finer = np.arange(len(self.gaps))[:, None] >= _nan_to_inf(self.gaps).argmin(0)
@@ -66,7 +68,9 @@ class Quotient(NamedTuple):
     def residual(
         self, along: Array, allowed: Array, judged: Array, note: str, trivial: Array | None = None
     ) -> Residual:
-        """Autograd's derivative less this one, where ``judged``."""
+        """The residual of autograd's derivative ``along`` against this one, in the rows
+        ``judged``.
+        """
         return Residual(
             np.where(judged, along - self.slope, 0.0),
             1 + np.abs(self.slope),
@@ -78,7 +82,9 @@ class Quotient(NamedTuple):
         )
 
     def resolved(self, allowed: Array) -> Array:
-        """Where it decides whether another number is the derivative."""
+        """The rows in which it is accurate enough to judge a derivative to within ``allowed``,
+        ``(n,)``.
+        """
         slope, error = np.abs(self.slope), self.error
         finite = np.isfinite(slope) & np.isfinite(allowed)
         return np.asarray(self.smooth & finite & (error < 1e-4 * (1 + slope)))
@@ -91,13 +97,13 @@ def quotient(
     support: Support | None,
     heavy: bool = False,
 ) -> Quotient:
-    r"""Central differences at several step sizes: the derivative, its error estimate, and where it
-    can be trusted.
+    """Central differences at several steps: the derivative, its error estimate, and where it can
+    be trusted.
 
-    $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; of the estimates at successive steps the two that
-    agree best are taken, and their distance is the error. Where the two one-sided quotients do not
-    approach each other as steps shrink, the point is on a kink or beside one, and there is no
-    derivative to compare with.
+    $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; the two successive estimates that agree best are
+    used, and their distance is the error. If the one-sided quotients do not converge to each other
+    as steps shrink, the point is on or next to a kink and is not compared. ``measure``: points
+    ``(n, ...)`` to ``(n,)``.
     """
     rows = len(x)
     inside = np.ones(rows, dtype=bool)
@@ -105,8 +111,8 @@ def quotient(
         inside = support.holds(x + STEPS_DOWN[0] * direction) & support.holds(
             x - STEPS_DOWN[0] * direction
         )
-    # Points that would leave the set stay where they are: a call refuses a whole batch for one of
-    # them.
+    # Points that would leave the support are not moved: one of them would make the call reject the
+    # batch.
     direction = np.where(inside.reshape(-1, *[1] * (x.ndim - 1)), direction, 0.0)
     here = measure(x)
     slopes, jumps = [], []

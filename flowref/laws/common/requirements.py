@@ -1,4 +1,4 @@
-"""Conditions under which laws of several families speak."""
+"""Conditions under which laws of several families apply."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from flowref.model import Unsupported, requires
 from flowref.model.abilities import Flow
 from flowref.model.not_judged import UNMOVED
 
-COUPLED = "its rows meet by definition: it normalizes by the batch in eval mode too, or they are members of a set"
+COUPLED = "its rows interact by definition: it normalizes by the batch in eval mode too, or they are members of a set"
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
 
 
 def refuse_coupled(flow: Flow) -> None:
-    """Raise `Unsupported` where rows meet by definition, of which nobody says that numbers are random."""
+    """Raise `Unsupported` if the rows of a batch interact by definition."""
     if flow.certainty.coupled:
         raise Unsupported(COUPLED, waits=False)
 
 
-@requires("it is judged in coordinates of a manifold, whose far end is that of the coordinates")
+@requires("it is judged in coordinates of a manifold, whose far ends are those of the coordinates")
 def in_space(flow: Flow) -> bool:
-    """How far out a point is, is said by the object itself."""
+    """Points of manifolds are judged in coordinates, which are not the object's own."""
     return flow.facts.surface is None
 
 
@@ -31,10 +31,10 @@ def not_estimator(flow: Flow) -> bool:
     return not flow.certainty.estimate
 
 
-@requires("it promises an estimate, and no random state is seen to hold it", waits=True)
+@requires("it promises an estimate, and no random state is seen to fix it", waits=True)
 def repeatable(flow: Flow) -> bool:
-    """What an estimate draws is held, and laws that compare a call with itself speak of estimators, too.
-    Statistics of a batch, by which rows meet on purpose, are left to laws of their own.
+    """Random numbers of an estimate can be fixed, so that laws comparing a call with itself apply.
+    Batch statistics, which couple rows on purpose, have laws of their own.
     """
     refuse_coupled(flow)
     return flow.certainty.repeats
@@ -42,8 +42,8 @@ def repeatable(flow: Flow) -> bool:
 
 @requires("it promises an estimate, which may differ from call to call", waits=True)
 def calculated(flow: Flow) -> bool:
-    """No log-det of it is drawn. Raises `Unsupported` where it is: that a call returns one number, or has
-    the gradient of one, is then not what is stated.
+    """The log-det is computed, not drawn. Raises `Unsupported` if it is drawn: single values and
+    gradients are then not specified.
     """
     if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
@@ -53,15 +53,15 @@ def calculated(flow: Flow) -> bool:
 
 @requires("it promises an estimate, and its values may be approximate as well", waits=True)
 def exact_values(flow: Flow) -> bool:
-    """Where random states are seen to change its log-det alone, its values are no estimate."""
+    """If random states change only its log-det, its values are exact."""
     refuse_coupled(flow)
     return flow.certainty.values == "exact"
 
 
 @requires("its log-det is promised to be an estimate", waits=True)
 def exact_log_det(flow: Flow) -> bool:
-    """Estimated log-dets are not held to exact ones. Raises `Unsupported` where they are seen to be
-    drawn: what is stated of each number then holds for their mean, of which other laws speak.
+    """Estimated log-dets are exact only in the mean, which other laws test. Raises `Unsupported`
+    if they are observed to be random.
     """
     if flow.certainty.drawn:
         raise Unsupported(DRAWN, waits=False)
@@ -71,13 +71,13 @@ def exact_log_det(flow: Flow) -> bool:
 
 @requires("its log-density is promised to be a lower bound")
 def exact_density(flow: Flow) -> bool:
-    """Bounds of a density are not held to the density."""
+    """Bounds are not compared with the density."""
     return flow.certainty.densities != "bound"
 
 
 @requires("its train batches are declared to have several rows and no constant feature")
 def any_batch(flow: Flow) -> bool:
-    """Whether a train batch may be of one row, or without a spread."""
+    """A train batch may consist of one row, or have constant features."""
     return not flow.promises.get("varied-batches")
 
 
@@ -87,15 +87,15 @@ def has_modules(flow: Flow) -> bool:
     return flow.stateful
 
 
-@requires("its weights are given, and say nothing about how it starts")
+@requires("its weights are given, so its initialization is not seen")
 def as_built(flow: Flow) -> bool:
-    """Laws of what is just built are about initial weights, not about those that training reached."""
+    """Laws about new objects concern initial weights, not trained ones."""
     return not flow.facts.given
 
 
 @requires("it has no trainable parameters")
 def has_parameters(flow: Flow) -> bool:
-    """Laws of training need something that is trained."""
+    """Laws of training need trainable parameters."""
     if flow.facts.unmoved:
         raise Unsupported(UNMOVED, waits=True, remedy=flow.facts.unmoved)
     return flow.trainable
@@ -103,31 +103,30 @@ def has_parameters(flow: Flow) -> bool:
 
 @requires("it runs in float32 only", waits=True)
 def in_double(flow: Flow) -> bool:
-    """Laws that compare with float64, or differentiate by differences, need float64."""
+    """Comparisons with float64 and difference quotients need float64."""
     return flow.dtype == "float64"
 
 
 @requires("its gradients are promised to pass straight through a clamp or a rounding", waits=True)
 def true_gradients(flow: Flow) -> bool:
-    """Clamps that let gradients through on purpose are documented by a promise."""
+    """Straight-through gradients of clamps and rounding are declared by a promise."""
     return not flow.promises.get("straight-through")
 
 
-@requires(
-    "it moves points by whole numbers, through whose rounding gradients pass straight", waits=True
-)
+@requires("it moves points by integers, with straight-through gradients", waits=True)
 def moves_smoothly(flow: Flow) -> bool:
-    """Derivatives are those of the map."""
+    """Integer translations have straight-through derivatives, not those of the map."""
     return not flow.promises.get("whole-numbers")
 
 
 @requires(
-    "its weights come of an iteration of their own, which gradients may leave out, as those of a "
-    "spectral norm do",
+    "its weights come from an iteration that gradients may leave out, as in a spectral norm",
     waits=True,
 )
 def weights_as_given(flow: Flow) -> bool:
-    """Power iterations are not differentiated on purpose: their gradients are right where they converged."""
+    """Power iterations are not differentiated on purpose: gradients are right where they
+    converged.
+    """
     return not flow.promises.get("iterated-weights")
 
 
@@ -136,5 +135,5 @@ def weights_as_given(flow: Flow) -> bool:
     waits=True,
 )
 def forward_in_closed_form(flow: Flow) -> bool:
-    """A forward map that iterates is differentiated only as far as it is recorded."""
+    """An iterative forward map is differentiated only as far as it is recorded."""
     return not flow.promises.get("iterative-forward")

@@ -1,4 +1,6 @@
-"""The derivative of what a call returns along a direction in the parameters: by autograd, and by differences."""
+"""The derivative of the output of a call along a direction in parameter space: by autograd and by
+differences.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +17,19 @@ from flowref.laws.common.quotients import DOUBT
 from flowref.model import Array, Mapped, Residual, Unsupported
 from flowref.model.abilities import Parametric
 
-# Estimates that are not this sharp decide nothing.
+# Difference estimates with a larger relative error decide nothing.
 SHARP = 1e-3
-# What a backward pass may leave out that integrates or solves anew, as adjoints and quadratures do;
-# a branch that is detached leaves out more.
+# The relative error of backward passes that integrate or solve anew, as adjoints and quadratures
+# do; a detached branch has a larger one.
 APPROXIMATE = 1e-4
-# The step of the single difference whose answer to rounding stands for that of all of them.
+# The step of the one difference whose response to rounding represents that of all.
 ECHOED = 2.0**-14
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A derivative by autograd and by differences, how far these may be apart, and whether they
-    decide.
+    """A derivative by autograd and by differences, the allowed difference, and whether the
+    estimate is accurate enough to decide.
     """
 
     slope: float
@@ -38,11 +40,11 @@ class Compared:
 
     @property
     def excess(self) -> float:
-        """How far they are apart, in units of how far they may be."""
+        """The difference in units of the allowed one."""
         return abs(self.slope - self.estimate) / self.allowed
 
     def residual(self, judged: Array, note: str = "", *, trivial: bool = False) -> Residual:
-        """The one less the other, of all points together, where ``judged``."""
+        """The residual over all points together, in the rows ``judged``."""
         rows = len(judged)
         return Residual(
             np.full(rows, self.slope - self.estimate),
@@ -60,10 +62,11 @@ class Compared:
 
 @dataclass(frozen=True)
 class Slope:
-    """The derivative of a weighted sum of one of the outputs of a call, in the direction that a seed gives.
+    """The derivative of a weighted sum of one output of a call, in a random direction of the
+    parameters.
 
-    ``inputs``: of the call, from the points on. ``read``: that output, of what the call returns; ``of_values``:
-    whether it is the values of a map. ``only``: the one parameter that is moved.
+    ``inputs``: of the call, points first; ``read``: takes the output from the result;
+    ``of_values``: it is the value of a map; ``only``: the name of the one parameter to move.
     """
 
     flow: Parametric
@@ -76,44 +79,47 @@ class Slope:
     only: str = ""
 
     def entries_at(self, t: float) -> Array:
-        """What is summed, with the parameters moved."""
+        """The summands with the parameters moved by ``t``, ``(n, ...)``."""
         out = self.flow.along(self.call, *self.inputs, self.seed, t, self.only)
         return np.where(self.weights != 0, self.read(out) * self.weights, 0.0)
 
     def total_at(self, t: float) -> float:
-        """The sum with the parameters moved."""
+        """The sum with the parameters moved by ``t``."""
         return float(self.entries_at(t).sum())
 
     def recorded(self) -> float:
-        """By autograd."""
+        """The derivative by autograd."""
         weights = (None, self.weights) if self.of_values else (self.weights, None)
         return self.flow.slope(self.call, *self.inputs, self.seed, *weights, self.only)
 
     def compared(self, approximate: float = APPROXIMATE) -> Compared:
-        """By autograd and by differences, ``approximate``: what the one may be off, relatively. Where kinks
-        lie close together, as the knots of splines do, and before they disagree, finer differences are taken.
+        """Compared by autograd and by differences; ``approximate``: allowed relative error of
+        autograd. Finer steps are used if kinks lie close together, as with spline knots, before a
+        disagreement is reported.
 
-        Raises: `Unsupported` where it cannot be differentiated.
+        Raises `Unsupported` if autograd cannot differentiate the call.
         """
         slope, refused = attempt(self.recorded)
         if refused:
             raise Unsupported(f"it cannot be differentiated here ({refused})")
-        told = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
+        claimed = float(np.nan_to_num(slope, posinf=0.0, neginf=0.0))
         size = float(np.abs(self.entries_at(0.0)).sum())
-        scale = 1 + abs(told) + size
+        scale = 1 + abs(claimed) + size
         for exponents in planned(self.flow, (EXPONENTS, FINE), (FINE,)):
-            estimate, error = derivative(self.total_at, told, DOUBT, exponents)
-            # Beside what is claimed: a map of so many kinks that none is passed alone has large slopes.
-            decides = error < SHARP * (1 + min(abs(told), abs(estimate)) + size)
+            estimate, error = derivative(self.total_at, claimed, DOUBT, exponents)
+            # A map with many kinks has large slopes between them, so the claimed slope sets the
+            # scale too.
+            decides = error < SHARP * (1 + min(abs(claimed), abs(estimate)) + size)
             allowed = DOUBT * error + approximate * scale
-            if decides and abs(told - estimate) <= allowed:
+            if decides and abs(claimed - estimate) <= allowed:
                 break
-        told_apart = decides and np.isfinite(allowed) and np.isfinite(slope)
-        return Compared(slope, estimate, scale, allowed, bool(told_apart))
+        decided = decides and np.isfinite(allowed) and np.isfinite(slope)
+        return Compared(slope, estimate, scale, allowed, bool(decided))
 
     def echo(self, rows: int) -> Callable[[], Array]:
-        """How the comparison answers to rounding: as the derivative does, and one difference beside it, less
-        what these are without. Raises `Unsupported` in single precision, where a step this short tells nothing.
+        """The response of the comparison to rounding: of autograd's derivative minus one
+        difference, relative to the unrounded value. Raises `Unsupported` in single precision, in
+        which the step is too short.
         """
         if self.flow.dtype != "float64":
             raise Unsupported("its differences are judged as they are")
@@ -121,6 +127,5 @@ class Slope:
         return lambda: np.full(rows, self._apart() - steady)
 
     def _apart(self) -> float:
-        """Autograd's derivative less one difference."""
         ahead, behind = self.total_at(ECHOED), self.total_at(-ECHOED)
         return self.recorded() - (ahead - behind) / (2 * ECHOED)

@@ -1,5 +1,5 @@
-"""Statistical tests: means and their standard errors, looks at ever more draws, and weights that no few of
-them decide.
+"""Statistical tests: means with standard errors, sequential looks at more draws, and importance
+weights that are not dominated by a few.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 from flowref.model import Array, Residual, Undecidable
 from flowref.model.budget import Beyond
 
-# Standard errors that a mean may be off by, where nothing else is said, and the false-alarm rate of each look.
+# Standard errors that a mean may be off by unless stated otherwise, and the false-alarm rate of
+# each look.
 ERRORS, LEVEL = 5.0, 1e-3
-# How far seeds of two looks are apart; which shares of the draws are made where more of them take too long.
+# The distance of the seeds of two looks, and the shares of the draws used if all take too long.
 APART, SHARES = 1000, (1.0, 2.0**-2, 2.0**-4)
-# What one weight may hold of their sum, and the least effective sample size of a mean of weights; the
-# standard deviation of weights beside their mean from which on what is missing may be what was not drawn:
-# their effective number is then a tenth of them.
+# The largest share of one weight, and the smallest effective sample size of a mean of weights. From
+# this ratio of standard deviation to mean on (an effective number of a tenth), missing mass may be
+# undrawn weights.
 HEAVIEST, EFFECTIVE, UNEVEN = 0.02, 200.0, 3.0
-# The share of the weights, and how many times the root of their number, that are the tail (Vehtari et al.,
-# arXiv:1507.02646); the shape of a Pareto tail from which on the variance is infinite; and how many quarters
-# of the tail's values scale what is tried (Zhang and Stephens 2009, section 4).
+# The tail: share of the weights, and multiple of the root of their number (Vehtari et al.,
+# arXiv:1507.02646); the Pareto shape from which the variance is infinite; and the quarters of the
+# tail that scale the trial values (Zhang and Stephens 2009, section 4).
 TAIL, ROOTS, INFINITE, PRIOR, TRIED = 0.2, 3.0, 0.5, 3, 30
 
 
 @dataclass(frozen=True)
 class Look:
-    """Which look at draws it is, from 0 on; how many they are, and their seed."""
+    """The index of a look at draws, from 0 on, their number and seed."""
 
     index: int
     count: int
@@ -39,11 +40,11 @@ class Look:
 
 
 class Tested(Protocol):
-    """What a statistic tells: how far it is off beside what is allowed; beyond 1 it accuses."""
+    """The result of a statistic: a violation if its ``excess`` is above 1."""
 
     @property
     def excess(self) -> Array | float:
-        """A number, or one for each row."""
+        """The deviation relative to the allowed one, a number or ``(rows,)``."""
 
 
 T = TypeVar("T", bound=Tested | None)
@@ -56,10 +57,10 @@ def two_stage(
     conspicuous: float = 1.0,
     apart: int = APART,
 ) -> T:
-    """What a statistic tells at the last look at draws, which alone accuses: so many at each, fresh ones
-    every time, as long as its excess is beyond what is ``conspicuous``. ``apart``: how far the seeds of two
-    looks are apart. A statistic that gives None ends it. Where so many draws take too long, there are fewer at
-    every look.
+    """The statistic at the last look at draws, which alone decides. Each look has ``counts`` fresh
+    draws; the next one is made if the excess is above ``conspicuous``. ``apart``: distance of the
+    seeds of two looks. A statistic that returns None ends the sequence. Expensive draws are
+    reduced in number at every look.
     """
     found: Any = None
     shares = iter(SHARES)
@@ -79,8 +80,8 @@ def two_stage(
 
 @dataclass(frozen=True)
 class Finding:
-    """What a statistic tells: its excess, a number or one for each row; named numbers beside it; and in
-    words what is wrong where it accuses, what would have been seen, and why it may be wrong to accuse.
+    """The result of a statistic: its ``excess``, a number or ``(rows,)``; named numbers; the
+    sentence for a violation; the smallest detectable effect; and a reason to doubt a violation.
     """
 
     excess: Array | float
@@ -91,12 +92,12 @@ class Finding:
 
     @property
     def accuses(self) -> bool:
-        """Whether it is off by more than what is allowed."""
+        """Whether the excess is above 1."""
         return not (np.asarray(self.excess) <= 1).all()
 
     def residual(self, rows: int = 1, allowed: float = 1.0, **details: Any) -> Residual:
-        """The residual of a law on a batch of so many rows, which allows so much of an excess; ``details``:
-        other fields of it. Raises `Undecidable` where it accuses, and there is a doubt.
+        """The residual of a law on a batch of ``rows``; ``allowed``: of the excess; ``details``:
+        other fields of it. Raises `Undecidable` for a violation with a doubt.
         """
         if self.doubt and self.accuses:
             raise Undecidable(self.doubt)
@@ -114,8 +115,8 @@ class Finding:
 
 
 class Mean(NamedTuple):
-    """A mean, its standard error, and whether weights of which it is one are spread so far that those which
-    are rarely drawn may be missing.
+    """A mean, its standard error, and whether it is a mean of weights so uneven that rarely drawn
+    ones may be missing.
     """
 
     mean: float
@@ -124,36 +125,36 @@ class Mean(NamedTuple):
 
     @classmethod
     def of(cls, values: Array, ddof: int = 0) -> Mean:
-        """That of independent values; ``ddof``: 1 where they are few."""
+        """The mean of independent values ``(n,)``; ``ddof``: 1 for few values."""
         mean, deviation = float(values.mean()), float(values.std(ddof=ddof))
         return cls(mean, deviation / math.sqrt(values.size), deviation > UNEVEN * mean)
 
     def room(self, share: float, errors: float = ERRORS) -> float:
-        """What it may be off by: so many standard errors, and a share whatever these are."""
+        """The allowed error: ``errors`` standard errors plus ``share``."""
         return max(errors * self.error, share)
 
 
 def center_and_spread(x: Array) -> tuple[Array, Array]:
-    """The median of each entry of points ``(n, ...)``, and the deviation of a normal distribution that is as
-    wide in its middle.
+    """The median of each entry of points ``(n, ...)``, and the standard deviation of a normal
+    distribution with the same interquartile range.
     """
     low, high = np.quantile(x, (0.25, 0.75), axis=0)
     return np.median(x, axis=0), np.asarray((high - low) / 1.349)
 
 
 def critical(tests: int, level: float = LEVEL) -> float:
-    """The two-sided normal quantile at a level that is shared among the tests made."""
+    """The two-sided normal quantile at a level shared among ``tests`` (Bonferroni)."""
     return NormalDist().inv_cdf(1 - level / (2 * tests))
 
 
 class Guard(NamedTuple):
-    """What one weight may hold of their sum, and the least effective sample size."""
+    """The largest share of one weight, and the smallest effective sample size."""
 
     heaviest: float = HEAVIEST
     effective: float = 0.0
 
     def passes(self, weights: Array) -> bool:
-        """Whether no few of the weights decide."""
+        """Whether the weights ``(n,)`` are not dominated by a few."""
         total = weights.sum()
         return bool(
             weights.max() <= self.heaviest * total
@@ -162,10 +163,12 @@ class Guard(NamedTuple):
 
 
 def guarded(log_weights: Array) -> Mean:
-    """The mean of weights; `Undecidable` where a few of them decide."""
+    """The mean of the weights $e^{w}$, ``log_weights`` $w$ of shape ``(n,)``. Raises `Undecidable`
+    if a few dominate.
+    """
     log_weights = np.asarray(log_weights, dtype=np.float64)
     if np.isnan(log_weights).any() or (log_weights == np.inf).any():
-        raise Undecidable("a contribution is no number")
+        raise Undecidable("a contribution is not a number")
     top = float(log_weights.max())
     if top == -np.inf:
         raise Undecidable("no drawn point has a weight")
@@ -178,11 +181,10 @@ def guarded(log_weights: Array) -> Mean:
 
 
 def at_least(log_weights: Array, most: float) -> Mean | None:
-    """A mean that is no larger than that of the weights: of weights above ``most`` only so much counts.
-    None where these few points decide even then.
+    """A lower bound of the mean of weights: weights are cut at ``most``. None if a few points
+    dominate even then.
 
-    However heavy the tail of weights is, those that are cut are bounded, so that what they are too
-    much by is known where their own mean is not.
+    Cut weights are bounded, so the error of their mean is known however heavy the tail is.
     """
     with np.errstate(over="ignore"):
         weights = np.minimum(np.exp(np.asarray(log_weights, dtype=np.float64)), most)
@@ -190,8 +192,8 @@ def at_least(log_weights: Array, most: float) -> Mean | None:
 
 
 def infinite_variance(weights: Array) -> bool:
-    """Whether the largest weights lie as those do whose variance is infinite: then their mean is mostly
-    too small, and their standard error as well.
+    """Whether the tail of the weights ``(n,)`` has infinite variance: their mean is then mostly
+    too small, and so is its standard error.
     """
     finite = weights[np.isfinite(weights)]
     count = int(min(TAIL * len(finite), ROOTS * np.sqrt(len(finite))))
@@ -204,11 +206,11 @@ def infinite_variance(weights: Array) -> bool:
 
 
 def pareto_shape(values: Array) -> float:
-    """The shape k of a generalized Pareto distribution that positive values are drawn from: its variance is
-    infinite for k above a half.
+    """The shape k of a generalized Pareto distribution fitted to positive values ``(n,)``; its
+    variance is infinite for k > 1/2.
 
-    Source: Zhang and Stephens 2009, A new and efficient estimation method for the generalized Pareto
-    distribution, Technometrics 51.
+    Source: Zhang and Stephens 2009, A new and efficient estimation method for the generalized
+    Pareto distribution, Technometrics 51.
     """
     x = np.sort(values)
     tries = TRIED + int(np.sqrt(len(x)))

@@ -1,10 +1,9 @@
-"""Structure of Jacobians, verified: what is triangular, elementwise, a permutation, or a block per
-position has a log-det that a few vector-Jacobian products give exactly.
+"""Verified structure of Jacobians: triangular, elementwise, permuted or blockwise Jacobians have a
+log-det that a few vector-Jacobian products give exactly.
 
-Nothing is believed. Each hypothesis predicts what the Jacobian does to cotangents drawn at random,
-from a continuous distribution: one entry where the hypothesis has none changes that, save with
-probability zero, and the hypothesis is dropped. By how little the predictions were missed is the
-error of the log-det.
+Each hypothesis predicts the products of the Jacobian with random cotangents from a continuous
+distribution. An entry outside the predicted structure changes these with probability one, and the
+hypothesis is dropped. The largest deviation from the prediction is the error of the log-det.
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ import numpy as np
 from flowref.model import Array, Stage
 from flowref.model.budget import means
 
-# Of events of more entries than this no Jacobian is made.
+# No dense Jacobian is computed for events with more entries.
 LARGE = 128
-# Cotangents of a hypothesis: two that tell it, and two that verify it.
+# Cotangents per hypothesis: two that find it and two that verify it.
 PROBES = 4
 # The relative error up to which a prediction is met: rounding, amplified by noise.
 MET = 1e-6
-# Channels of which the block of a position may consist, and entries of a Jacobian taken whole.
+# Channels of the block of a position, and entries of a Jacobian that is computed densely.
 CHANNELS, WHOLE = 64, 1024
-# Entries from which on such a Jacobian is asked for, by what it takes.
+# Entries from which on the cost decides whether a dense Jacobian is computed.
 ASKED = 128
-# Unit roundoff; how far, times its size, a matrix times its inverse may be from one, for the
-# inverse to be believed.
+# Unit roundoff, and the deviation of a matrix times its inverse from the identity, relative to its
+# size, up to which the inverse is used.
 UNIT, INVERTED = 2.0**-53, 1e-3
-# How far beside a point it is asked which entries are copied, relative to 1 + |x|.
+# The step at which copied entries are verified, relative to 1 + |x|.
 ASIDE = 2.0**-7
 
 
 @dataclass(frozen=True)
 class StructuredLogDet:
-    """log|det| of a stage at each point, its error, and where it is known, all ``(batch,)``;
-    ``how``: by which structure.
+    r"""$\log|\det J|$ of a stage per point, its error, and where it is known, all ``(n,)``;
+    ``how``: the name of the structure.
     """
 
     log_det: Array
@@ -45,7 +44,7 @@ class StructuredLogDet:
     how: str
 
     def first_of(self, batch: int) -> StructuredLogDet:
-        """What is told of one point, as the first of several of which nothing else is known."""
+        """The result of one point as the first of ``batch`` points, the others unknown."""
         rest = np.zeros(batch - 1)
         return StructuredLogDet(
             np.append(self.log_det[:1], rest),
@@ -57,8 +56,8 @@ class StructuredLogDet:
 
 @dataclass(frozen=True)
 class Monomial:
-    """One entry in each row and column: which column belongs to each row, and the entry, both
-    ``(rows,)``; ``error``: by how much predictions were missed, relatively, in all.
+    """A matrix with one entry per row and column: the column and the entry of each row, ``(d,)``
+    each; ``error``: total relative deviation from the predictions.
     """
 
     columns: Array
@@ -67,13 +66,13 @@ class Monomial:
 
     @property
     def log_det(self) -> float:
-        """log|det|."""
+        r"""$\log|\det|$, the sum over the entries."""
         return float(np.log(np.abs(self.entries)).sum())
 
 
 def cotangents(rng: np.random.Generator, chosen: Array, batch: int) -> Array:
-    """The probes of the chosen outputs ``(outputs,)``, zero elsewhere: ones, distinct numbers, and
-    random ones, ``(batch, probes, outputs)``.
+    """Probes of the chosen outputs, a mask ``(outputs,)``: ones, distinct numbers and random
+    numbers, zero elsewhere; ``(batch, PROBES, outputs)``.
     """
     count = int(chosen.sum())
     probes = np.zeros((PROBES, len(chosen)))
@@ -84,8 +83,8 @@ def cotangents(rng: np.random.Generator, chosen: Array, batch: int) -> Array:
 
 
 def monomial(probes: Array, pulled: Array, rows: Array, columns: Array | None) -> Monomial | None:
-    """The one entry of each of some rows, if these have one each, in columns of their own: those
-    given, or else all that do not vanish. ``probes`` and ``pulled``: ``(probes, entries)``.
+    """The single entries of ``rows`` if each has one, in distinct columns: the given ``columns``,
+    or all nonzero ones. None otherwise. ``probes`` and ``pulled``: ``(PROBES, entries)``.
     """
     if not np.isfinite(pulled).all():
         return None
@@ -114,7 +113,9 @@ def monomial(probes: Array, pulled: Array, rows: Array, columns: Array | None) -
 
 
 def _ratios_met(probes: Array, pulled: Array) -> bool:
-    """Whether two cotangents, one of ones, come back in ratios that the other has, at some point."""
+    """Whether two pulled-back cotangents, one of ones, have ratios that occur in the other
+    cotangent, at some point.
+    """
     with np.errstate(all="ignore"):
         ratios, known = pulled[:, 1] / pulled[:, 0], np.sort(probes[:, 1])
     for row, values in zip(ratios, known, strict=True):
@@ -126,13 +127,13 @@ def _ratios_met(probes: Array, pulled: Array) -> bool:
 
 
 def one_entry_each(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
-    """The log-det of what maps each entry by itself, to whatever place."""
+    """The log-det of an elementwise map followed by a permutation; None for other maps."""
     everything = np.ones(stage.y.shape[1], dtype=bool)
     if stage.x.shape[1] != len(everything):
         return None
     probes = cotangents(rng, everything, len(stage.x))
     if stage.value is not None and not _ratios_met(probes[:, :2], stage.pull(probes[:, :2])):
-        return None  # most maps are told apart by two
+        return None  # two probes rule out most maps
     pulled = stage.pull(probes)
     found = [monomial(*pair, everything, None) for pair in zip(probes, pulled, strict=True)]
     return _structured_log_det(
@@ -143,19 +144,20 @@ def one_entry_each(stage: Stage, rng: np.random.Generator) -> StructuredLogDet |
 def _structured_log_det(
     found: list[tuple[float, float] | None], how: str
 ) -> StructuredLogDet | None:
-    """What was found at each point, None where it was at none."""
+    """The results per point, None where there is none."""
     known = np.array([one is not None for one in found])
     if not known.any():
         return None
     pairs = np.array([one or (0.0, 0.0) for one in found])
-    # An entry is known no better than its predictions were met, and its product no better than the
-    # sum of that.
+    # The error of an entry is at least the deviation of its predictions, and that of the product
+    # their sum.
     return StructuredLogDet(pairs[:, 0], 4 * pairs[:, 1], known, how)
 
 
 def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
-    """Which outputs may be copies of an input, and which inputs are copied: bit for bit, here and beside,
-    where the map can be asked there; else in their places, bit for bit or but for noise.
+    """Outputs that may be copies of inputs, and the copied inputs, as pairs of masks
+    ``(outputs,)``, ``(inputs,)``: bitwise equal at the point and next to it if the map accepts
+    that; else equal in the same positions, also up to noise.
     """
     if stage.value is None:
         if stage.x.shape != stage.y.shape:
@@ -168,7 +170,7 @@ def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
     beside = x + ASIDE * (1 + np.abs(x)) * rng.uniform(-1, 1, x.shape)
     try:
         there = stage.value(beside)
-    except Exception:  # a step beside the point is refused
+    except Exception:  # a step off the point is rejected
         return []
     pairs_in = np.stack([x[0], beside[0]], 1)
     pairs_out = np.stack([stage.y[0], there[0]], 1)
@@ -185,11 +187,11 @@ def copies(stage: Stage, rng: np.random.Generator) -> list[tuple[Array, Array]]:
 def in_two_steps(
     stage: Stage, rows: Array, columns: Array | None, rng: np.random.Generator
 ) -> StructuredLogDet | None:
-    r"""The log-det of a map whose chosen outputs depend on the chosen inputs one by one, and of
-    which the others do so where what was chosen is held: a coupling, or two.
+    r"""The log-det of a coupling, or of two: the chosen outputs depend elementwise on the chosen
+    inputs, and the others elementwise on the rest with the chosen ones fixed. None for other maps.
 
-    With blocks $A, B; C, D$ of the Jacobian: $\log|\det A| + \log|\det(D - C A^{-1} B)|$, both with
-    one entry in each row and column.
+    With blocks $A, B; C, D$ of the Jacobian: $\log|\det A| + \log|\det(D - C A^{-1} B)|$, both
+    factors monomial.
     """
     outputs, inputs = stage.y.shape[1], stage.x.shape[1]
     if outputs != inputs or rows.all() or not rows.any():
@@ -205,7 +207,7 @@ def in_two_steps(
         return None
     second = cotangents(rng, ~rows, batch)
     of_second = stage.pull(second)
-    if of_first[..., ~columns].any():  # the chosen outputs hear the others
+    if of_first[..., ~columns].any():  # the chosen outputs depend on the others
         weights = np.zeros_like(second)
         for row, head in enumerate(heads):
             if head is not None:
@@ -225,8 +227,8 @@ def in_two_steps(
 
 
 def position_by_position(stage: Stage, rng: np.random.Generator) -> StructuredLogDet | None:
-    """The log-det of what mixes the channels at each position, and nothing else; channels come first,
-    or last.
+    """The log-det of a map that mixes only the channels of each position, channels first or last;
+    None for other maps.
     """
     if len(stage.shape) < 2 or stage.x.shape != stage.y.shape:
         return None
@@ -266,8 +268,8 @@ def _mixed(stage: Stage, rng: np.random.Generator, last: bool) -> StructuredLogD
 
 
 def _is_positionwise(stage: Stage, channels: int, positions: int, last: bool) -> bool:
-    """Whether what is pulled back from one position comes back there alone, at some point: most maps
-    are told apart by that.
+    """Whether a cotangent of one position comes back at this position only, at some point; rules
+    out most maps.
     """
     batch, place = len(stage.x), positions // 2
     probe = np.zeros((batch, 1, channels, positions))
@@ -281,9 +283,9 @@ def _is_positionwise(stage: Stage, channels: int, positions: int, last: bool) ->
 
 
 def determinant(blocks: Array, missed: Array) -> tuple[float, float] | None:
-    """The sum of log|det| of matrices ``(blocks, size, size)``, and its error where entries are
-    off by so much ``(blocks,)``, besides the rounding of the elimination; None where a matrix is
-    too close to a singular one.
+    r"""The sum of $\log|\det|$ of matrices ``(blocks, size, size)``, and its error for entries
+    with errors ``missed``, ``(blocks,)``, and rounding of the elimination; None if a matrix is
+    nearly singular.
     """
     logs = np.linalg.slogdet(blocks)[1]
     if not np.isfinite(logs).all():
@@ -298,9 +300,8 @@ def determinant(blocks: Array, missed: Array) -> tuple[float, float] | None:
 
 
 def pivots(matrix: Array) -> Array | None:
-    """The entries that alone remain of their rows, one row after the other, as their columns are
-    crossed out: the diagonal of what is triangular in some order of its rows and columns. None of
-    what is not.
+    """The diagonal, ``(d,)``, of a matrix that is triangular after some permutation of rows and
+    columns; None for other matrices.
     """
     there = matrix != 0
     left = there.sum(1)
@@ -318,7 +319,7 @@ def pivots(matrix: Array) -> Array | None:
 
 
 def dense_log_det(stage: Stage) -> StructuredLogDet | None:
-    """The log-det of the Jacobian, entry by entry."""
+    """The log-det of the dense Jacobian; None if it is not computed or nearly singular."""
     size = stage.x.shape[1]
     if size != stage.y.shape[1] or size > WHOLE:
         return None

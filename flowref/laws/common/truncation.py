@@ -1,4 +1,6 @@
-"""Errors of a solver's steps in densities and samples: what falls as it takes more of them."""
+"""Discretisation errors of solvers in densities and samples: errors that fall as the solver takes
+more steps.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,16 @@ from flowref.laws.common.quadrature import mass_apart
 from flowref.model import Batch
 from flowref.model.abilities import Density, Flow, Refinable, Sampler, offers
 
-# With so many times the steps of a solver its error falls to a quarter of itself or less, whatever its order;
-# and which share of it may be left, with room for what it is seen with.
+# With this many times the steps the error of a solver falls to a quarter or less, at any order; and
+# the share that may be left, with some room for the measurement.
 STEPS, LEFT = 4, 0.35
-# Samples that are drawn again in more steps; and which share of an error these have to move samples, beside
-# their spread, or the mass, so that it may be theirs.
-DRAWN, TELLING = 512, 0.1
+# Samples drawn again with more steps; and the share of an error by which more steps must move
+# samples (relative to their spread) or mass to explain it.
+DRAWN, RELEVANT = 512, 0.1
 
 
 def mass_of_steps(flow: Density, batch: Batch, off: float) -> bool:
-    """Whether what the mass is off by falls as a solver takes more steps, of which nobody states how
-    accurate it is.
-    """
+    """Whether the error of the mass falls as a solver of unknown accuracy takes more steps."""
     fallen = _refined(flow, lambda finer: mass_apart(flow, finer, batch))
     return fallen is not None and abs(off - fallen) <= LEFT * abs(off)
 
@@ -31,24 +31,25 @@ def mass_of_steps(flow: Density, batch: Batch, off: float) -> bool:
 def samples_of_steps(
     flow: Density, batch: Batch, off: float, again: Callable[[Any], tuple[float, float]]
 ) -> bool:
-    """The same of what samples are off their density by; ``again``: by how much they are for another flow, and
-    what that is uncertain by.
+    """Whether the deviation of samples from their density falls with more steps. ``again``: the
+    deviation for another flow, and its uncertainty.
 
-    What falls is of the steps only where these change the samples, or the mass, by as much. A density that
-    takes a step less than its sampler is off by less in more steps, and its mass and its samples are not.
+    Discretisation explains it only if more steps change the samples, or the mass, by as much. A
+    density with one step less than its sampler is off by less with more steps, while mass and
+    samples are unchanged.
     """
 
     def of_steps(finer: Flow) -> float:
         left, unsure = again(finer)
         fell = left - unsure <= LEFT * off
-        return float(fell and (_moved(flow, finer, batch) >= TELLING * off))
+        return float(fell and (_moved(flow, finer, batch) >= RELEVANT * off))
 
     return bool(_refined(flow, of_steps))
 
 
 def _moved(flow: Density, finer: Flow, batch: Batch) -> float:
-    """How far more steps move samples, beside their spread, or the mass, whichever is more; infinite where
-    neither can be told.
+    """The larger change of samples, relative to their spread, and of mass with more steps;
+    infinite if neither is known.
     """
     found = []
     if offers(flow, Sampler) and offers(finer, Sampler) and batch.context is None:
@@ -63,11 +64,11 @@ def _moved(flow: Density, finer: Flow, batch: Batch) -> float:
 
 
 def _refined(flow: Flow, measure: Callable[[Flow], float]) -> float | None:
-    """What is measured with more steps; None where nothing tells how to take them."""
+    """The measurement with more steps; None if the steps cannot be changed."""
     if not offers(flow, Refinable):
         return None
     try:
         finer = flow.refined(STEPS)
         return None if finer is None else measure(finer)
-    except Exception:  # more steps may take more than there is
+    except Exception:  # more steps may exceed the budget
         return None

@@ -1,1 +1,1 @@
-"""Chains and inverses, as a library composes them."""
+"""Chains and inverses as a library composes them."""

@@ -1,4 +1,4 @@
-"""Composition: a composite is its parts, one after the other."""
+"""Composition: a composite applies its parts one after the other."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from flowref.model.abilities import Arranged, Bijection, Composite, Flow, Invert
 
 
 class ArrangedBijection(Arranged, Bijection, Protocol):
-    """A map that its library chains."""
+    """A map that its library can chain."""
 
 
 class ArrangedComposite(Arranged, Composite, Protocol):
-    """A composite whose parts its library chains anew."""
+    """A composite whose parts its library can chain again."""
 
 
 class CompositeInvertible(Composite, Invertible, Protocol):
-    """A composite that offers its inverse."""
+    """An invertible composite."""
 
 
 CHAIN_RULE = "chain rule: log|det J(g o f)(x)| = log|det J g(f(x))| + log|det J f(x)|"
@@ -33,7 +33,7 @@ def has_parts(flow: Composite) -> bool:
 
 
 def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
-    """The difference of two calls that should be the same map, value and log-det together."""
+    """The residual of two calls that should be the same map, value and log-det together."""
     value = np.asarray(first.value) - np.asarray(second.value)
     gap = value.reshape(len(x), -1)
     decidable = finite_rows(first.value, second.value)
@@ -45,7 +45,7 @@ def differing(first: Mapped, second: Mapped, x: Array) -> Residual:
 
 
 def composed_call(flow: Arranged, expression: Any, batch: Batch, which: str = "forward") -> Mapped:
-    """The library's own composition of the subject's parts."""
+    """The result of the library's own composition of the subject's parts."""
     return flow.arrange(expression, batch.x, batch.context, which)
 
 
@@ -58,8 +58,8 @@ def composed_call(flow: Arranged, expression: Any, batch: Batch, which: str = "f
     pointwise=True,
 )
 def additive(flow: Composite, batch: Batch) -> Residual:
-    r"""A composite is its parts in order, and its log-det is the sum of theirs, each at the point
-    where it is reached.
+    """A composite applies its parts in order, and its log-det is the sum of theirs, each at its
+    own input.
     """
     whole = flow.forward(batch.x, batch.context)
     x, outs = batch.x, [whole]
@@ -68,8 +68,8 @@ def additive(flow: Composite, batch: Batch) -> Residual:
         x = outs[-1].value
     if x.shape != whole.value.shape:
         raise Unsupported("its parts do not act one after the other on the whole event")
-    # Values are compared where some part returns no log-det, too, and where log-dets are estimates:
-    # the parts, called one by one, do not draw what the whole drew.
+    # Only values are compared if some part returns no log-det, or log-dets are estimates with other
+    # random numbers than in the whole.
     silent = any(out.ladj is None for out in outs) or flow.certainty.estimate
     ladjs = [np.zeros(len(x)) if silent else returned(out, len(x)) for out in outs]
     claimed, total = ladjs[0], np.sum(ladjs[1:], axis=0)
@@ -94,7 +94,7 @@ def additive(flow: Composite, batch: Batch) -> Residual:
     pointwise=True,
 )
 def inverse_reverses(flow: CompositeInvertible, batch: Batch) -> Residual:
-    r"""The inverse of a composite is the inverses of its parts in reverse order."""
+    """The inverse of a composite applies the inverses of its parts in reverse order."""
     z, usable = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     whole = flow.inverse(z, batch.context).value
     x = z + 0.0
@@ -147,7 +147,7 @@ def in_order(flow: ArrangedComposite, batch: Batch) -> Residual:
 
 @requires("it is a density, which its library does not compose")
 def single_map(flow: Flow) -> bool:
-    """Whole densities are no elements of a chain, even where they have a map inside."""
+    """Densities are no elements of a chain, even with a map inside."""
     return "log_prob" not in flow.calls
 
 
@@ -164,7 +164,7 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
         out = composed_call(flow, ("chain",), batch)
     except Unsupported:
         raise
-    except Exception as error:  # a library may refuse an empty chain; that is no wrong value
+    except Exception as error:  # rejecting an empty chain is permitted
         reason = f"its library refuses an empty chain: {type(error).__name__}"
         raise Unsupported(reason, waits=False) from error
     return differing(out, Mapped(batch.x, np.zeros(len(batch.x))), batch.x)

@@ -1,1 +1,1 @@
-"""Conduct: what every call, in every mode and state, owes its caller."""
+"""API behaviour: what every call guarantees in every mode and state."""

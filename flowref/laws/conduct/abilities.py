@@ -1,4 +1,4 @@
-"""Abilities: what is offered can be called."""
+"""Calls that an object offers work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowref.model.abilities import Flow
 
 @requires("its abilities are those of a library, which are known")
 def looked_at(flow: Flow) -> bool:
-    """Every ability was called when the object was loaded."""
+    """Calls of user objects are tried when they are loaded."""
     return flow.facts.broken is not None
 
 
@@ -25,9 +25,9 @@ def looked_at(flow: Flow) -> bool:
     source="an ability that always raises; what is not implemented raises NotImplementedError",
 )
 def abilities_work(flow: Flow, batch: Batch) -> Residual:
-    """An inverse, a log-density and a sampler that are offered return something at ordinary points.
+    """An inverse, a log-density and a sampler that are offered return a result at ordinary points.
 
-    What raises for all of them is set aside, and the rest is judged without it.
+    Calls that raise at all of them are dropped, and all other laws are checked without them.
     """
     broken = flow.facts.broken or {}
     note = "; ".join(f"{name} raises {error}" for name, error in broken.items())

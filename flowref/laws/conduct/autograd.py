@@ -1,4 +1,4 @@
-"""Laws of gradients in the input: they are finite, and they are the derivatives."""
+"""Gradients with respect to the input are finite and are the derivatives."""
 
 from __future__ import annotations
 
@@ -41,31 +41,29 @@ from flowref.model import (
 from flowref.model.abilities import Bijection, Density, Flow, Pulling, offers
 from flowref.model.cost import LENGTHY
 
-# Finite gradients are compared with difference quotients at points up to `FAR`, or at any levels of
-# pixels; beyond `MODERATE` a clamp may have clipped them.
+# Finite gradients are compared with difference quotients at points up to `FAR`, or at any pixel
+# levels; beyond `MODERATE` a clamp may have clipped them.
 MODERATE, FAR = 3.0, 16.0
-# Ends within that are those of data, and no guard against numbers that are too large.
+# Ends of a domain below this are ends of data, not guards against overflow.
 LEVELS = 2.0**17
-# What gradients beyond may be off, relatively.
+# Relative tolerance of gradients beyond `MODERATE`.
 COARSE = 1e-3
-# At so many points it is seen whether a clamp clips, in so many coordinates.
+# Points and coordinates at which clipping by a clamp is tested.
 TRIED, ENTRIES = 4, 32
-# How near values are that are the same, relatively.
+# Relative error up to which values count as equal.
 ALIKE = 1e-9
 
 
 class BijectionPulling(Bijection, Pulling, Protocol):
-    """A map whose gradients the framework gives."""
+    """A map with vector-Jacobian products."""
 
 
 class DensityPulling(Density, Pulling, Protocol):
-    """A density whose gradients the framework gives."""
+    """A density with vector-Jacobian products."""
 
 
 def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Residual:
-    """Autograd's derivative along a direction less the difference quotient, of the value or of the
-    log-det.
-    """
+    """Autograd's directional derivative of the value or the log-det minus its difference quotient."""
     rows, points = len(batch.x), batch.x
     probe = probe_of(flow, which, points, batch.context)
     out = probe()
@@ -98,7 +96,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     except Unsupported:
         if of != "log-det":
             raise
-        # No graph of the log-det: it is constant, or detached. Where the value has none either,
+        # A log-det without graph is constant or detached. If the value has no graph either,
         # gradients are not offered.
         ones = np.ones(np.shape(out.value))
         refused = attempt(flow.vjp, which, points, batch.context, ones, None)[1]
@@ -112,11 +110,11 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         along = (gradient * direction).reshape(rows, -1).sum(1)
         difference = difference.beside(along)
         slope = difference.slope
-        # An iterative inverse is as rough as its tolerance.
+        # An iterative inverse has the roughness of its tolerance.
         rough = probe.tolerance * (1 + np.abs(slope)) / STEPS_DOWN[-1]
         total = np.abs(np.asarray(out.value, dtype=np.float64)).reshape(rows, -1).sum(1)
         rounding = 2.0**-47 * (1 + total + np.abs(measure(points))) / STEPS_DOWN[-1]
-        # The points beside are rounded, too.
+        # Rounding of the shifted points.
         reach = (np.abs(gradient) * np.abs(points)).reshape(rows, -1).sum(1)
         rounding = rounding + 2.0**-53 * np.nan_to_num(reach) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + rough + 1e-7 * np.abs(slope)
@@ -124,13 +122,13 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     plain = np.isfinite(along)
     size = sized(points, support)
     if flow.facts.preprocessing is not None:
-        size[:] = 0.0  # levels of pixels are no large numbers, but the data themselves
-    # Far out a gradient in closed form beside a value by quadrature is as rough as that.
+        size[:] = 0.0  # pixel levels are data, not large numbers
+    # Far out a closed-form gradient of a value by quadrature is accurate to the quadrature only.
     allowed = allowed + np.where(size > MODERATE, COARSE * (1 + np.abs(slope)), 0.0)
     judged = good & plain & (size <= FAR)
     wrong = judged & (np.abs(along - slope) > allowed)
-    # Clamps that pass gradients on where they clip are a device of training. They act on large
-    # inputs, or on few points; and where they act, some derivative is exactly zero.
+    # Straight-through clamps are a training device. They act on large inputs or on few points, and
+    # some derivative is then exactly zero.
     few = rows > 2 and 2 * (wrong & (size <= MODERATE)).sum() < (judged & (size <= MODERATE)).sum()
     doubtful = wrong & ((size > MODERATE) | few)
     tried = np.flatnonzero(doubtful)[:TRIED]
@@ -143,8 +141,8 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
 
 
 def without_gradient(flow: Flow) -> str:
-    """Which output has a derivative, as differences measure it, where all entries are zero or one, and none that
-    autograd gives; empty where there is none.
+    """The name of an output with a derivative by differences at entries of zero or one, but none
+    by autograd; empty if there is none.
     """
     if differentiable.unmet(flow) is not None or not offers(flow, Pulling) or of_members(flow):
         return ""
@@ -158,7 +156,7 @@ def without_gradient(flow: Flow) -> str:
             context = None if flow.context_shape is None else np.zeros((1, *flow.context_shape))
             try:
                 found, _ = attempt(gradient_residual, flow, Batch(point, context, 3), which, of)
-            except (Unsupported, Undecidable):  # a constant log-det, say
+            except (Unsupported, Undecidable):  # for example a constant log-det
                 continue
             if found is None or not np.asarray(found.decidable).all():
                 continue
@@ -171,8 +169,8 @@ def without_gradient(flow: Flow) -> str:
 
 
 def of_members(flow: Flow) -> bool:
-    """Whether an event is a set of members that may change places: where all of them are at one place, their
-    distances have no derivative.
+    """Whether an event is a set of interchangeable members: if all coincide, their distances have
+    no derivative.
     """
     which = "forward" if "forward" in flow.calls else "log_prob"
     shape = flow.event_shape
@@ -188,8 +186,8 @@ def of_members(flow: Flow) -> bool:
 
 
 def sized(points: Array, support: Support) -> Array:
-    """How far out points are, ``(rows,)``: their largest entry; between two declared ends, as levels of
-    pixels are, no more than what is judged at all.
+    """The largest absolute entry of each point, ``(rows,)``; between two declared ends, as for
+    pixel levels, at most the range that is judged.
     """
     size = np.abs(points).reshape(len(points), -1)
     low, high = (np.broadcast_to(end, size.shape[1:]) for end in support.ends)
@@ -199,13 +197,13 @@ def sized(points: Array, support: Support) -> Array:
 
 
 def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) -> bool:
-    """Whether autograd has a derivative of a point in a coordinate in which nothing changes, among
-    those in which it is largest.
+    """Whether autograd has a derivative in one of its largest coordinates in which the output is
+    constant.
     """
     slopes = np.abs(gradient.reshape(-1))
     entries = np.argsort(-slopes, kind="stable")[:ENTRIES]
     entries = entries[slopes[entries] > 0]
-    if not len(entries):  # no derivative is claimed at all
+    if not len(entries):  # autograd gives no derivative at all
         return False
     point = probe.points[row].reshape(-1)
     moves = np.zeros((len(entries), len(point)))
@@ -223,9 +221,9 @@ def clipped(probe: Probe, row: int, gradient: Array, of: str, support: Support) 
     return bool(((ahead == behind).all(1) & moved).any())
 
 
-# A deterministic float64 call, smooth enough for difference quotients.
+# A deterministic float64 call that is smooth enough for difference quotients.
 smooth = in_double & true_gradients & forward_in_closed_form
-# The gradient of what is drawn may be drawn as well.
+# A random output may have a random gradient.
 differentiable = smooth & calculated & not_estimator
 
 
@@ -243,7 +241,7 @@ differentiable = smooth & calculated & not_estimator
     cases=(TRAIN, TRAINED, CONTEXT),
 )
 def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
-    """Autograd's gradient of forward with respect to its input is finite, and is its derivative."""
+    """Autograd's gradient of forward with respect to its input is finite and is its derivative."""
     return gradient_residual(flow, batch, "forward", "value")
 
 
@@ -262,7 +260,7 @@ def value_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     cases=(INVERSE, TRAIN, TRAINED),
 )
 def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
-    """Autograd's gradient of the log-det with respect to the input is finite, and is its
+    """Autograd's gradient of the log-det with respect to the input is finite and is its
     derivative.
     """
     return gradient_residual(flow, batch, "forward", "log-det")
@@ -282,5 +280,5 @@ def log_det_gradient(flow: BijectionPulling, batch: Batch) -> Residual:
     cases=(TRAIN, TRAINED),
 )
 def score(flow: DensityPulling, batch: Batch) -> Residual:
-    """Autograd's gradient of log_prob with respect to the point is finite, and is its derivative."""
+    """Autograd's gradient of log_prob with respect to the point is finite and is its derivative."""
     return gradient_residual(flow, batch, "log_prob", "value")

@@ -1,4 +1,4 @@
-"""The gradient of a whole batch, where rows meet in what they have in common."""
+"""The gradient of a whole batch whose rows share statistics."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from flowref.model import (
 )
 from flowref.model.abilities import Bijection, Living, Pulling
 
-# Rows of a batch, and by how much its gradient may be another, relatively.
+# Rows of a batch, and the relative tolerance of its gradient.
 ROWS, OFF = 8, 1e-5
 
 
 class Trained(Bijection, Pulling, Living, Protocol):
-    """A map that is trained."""
+    """A map with train mode and vector-Jacobian products."""
 
 
 @law(
@@ -52,11 +52,11 @@ class Trained(Bijection, Pulling, Living, Protocol):
     source="Ioffe and Szegedy 2015, algorithm 1: the gradient flows through the statistics of the batch",
 )
 def batch_gradient(flow: Trained, batch: Batch) -> Residual:
-    """In train mode, where rows meet in statistics of the batch, the gradient of a batch passes through these:
-    it is the derivative of what was returned for all rows together.
+    """In train mode, the gradient of a batch passes through the statistics of the batch: it is the
+    derivative of the outputs of all rows together.
     """
     if rows_alone(flow):
-        raise Unsupported("in train mode each row is by itself", waits=False)
+        raise Unsupported("in train mode rows are independent", waits=False)
     rng = np.random.default_rng(batch.seed)
     x = draw_points(flow.domain, (ROWS, *flow.event_shape), rng)
     shape = flow.context_shape
@@ -66,16 +66,18 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
         raise Unsupported("in train mode a call changes what the next one returns", waits=False)
     out = probe()
     weights, each = rng.standard_normal(np.shape(out.value)), rng.standard_normal(ROWS)
-    told = out.ladj is not None and np.shape(out.ladj)[:1] == (ROWS,)
+    has_log_det = out.ladj is not None and np.shape(out.ladj)[:1] == (ROWS,)
 
     def total(at: Array) -> Array:
         result = flow.forward(at[0], context)
-        volume = each @ reported(flow, result, ROWS) if told else 0.0
+        volume = each @ reported(flow, result, ROWS) if has_log_det else 0.0
         return np.array([float((weights * result.value).sum() + volume)])
 
     direction = unit_directions(x.shape, batch.seed) * (1 + np.abs(x))
     difference = quotient(total, x[None], direction[None], None)
-    found, refused = attempt(flow.vjp, "forward", x, context, weights, each if told else None)
+    found, refused = attempt(
+        flow.vjp, "forward", x, context, weights, each if has_log_det else None
+    )
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     along = np.array([float((np.asarray(found) * direction).sum())])
@@ -83,7 +85,7 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
     size = np.linalg.norm(np.asarray(found)) * np.linalg.norm(direction)
     allowed = DOUBT * difference.error + OFF * (size + np.abs(difference.slope))
     if not difference.resolved(allowed).all():
-        raise Undecidable("differences do not settle")
+        raise Undecidable("differences do not converge")
     note = "statistics of the batch are constants to its gradient, or their gradient is wrong"
     return Residual(
         along - difference.slope,

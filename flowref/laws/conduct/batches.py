@@ -1,4 +1,4 @@
-"""The law of batches: what a point maps to is the same in large, uniform and lopsided ones."""
+"""The result of a point does not depend on the size or the content of its batch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flowref.laws.common.requirements import not_estimator
 from flowref.model import NEARBY, Array, Batch, Mapped, Residual, law
 from flowref.model.abilities import Flow
 
-# A batch of so many rows is large; entries that it may hold, and operations of a round trip.
+# Rows of a large batch, the largest number of its entries, and of operations of a round trip.
 LARGE, ENTRIES, OPERATIONS = 337, 40_000, 2500
-# Copies of one row, and how far a point in the tail lies from an ordinary one.
+# Copies of one row, and the distance of a point in the tail.
 EQUAL, TAIL = 5, 1e3
-# Results that are further apart than by rounding: it is asked whether they are random.
+# Differences above rounding, after which randomness is tested.
 APART = 1e-9
 
 
@@ -29,11 +29,11 @@ APART = 1e-9
     size=7,
     scales=NEARBY,
     applies=not_estimator,
-    source="a statistic over the batch hides in scales, tolerances, stopping rules and chunks",
+    source="statistics of the batch enter through scales, tolerances, stopping rules and chunks",
 )
 def batch_content(flow: Flow, batch: Batch) -> Residual:
-    """In eval mode a point maps to the same in a batch of several hundred, beside copies of itself,
-    and beside a point far in the tail.
+    """In eval mode a point has the same result in a batch of several hundred, next to copies of
+    itself, and next to a point far in the tail.
     """
     rows = len(batch.x)
     columns, good = [np.zeros(rows)], np.ones(rows, dtype=bool)
@@ -51,7 +51,7 @@ def batch_content(flow: Flow, batch: Batch) -> Residual:
 
 
 def batch_composition_gap(flow: Flow, probe: Probe, whole: Mapped) -> Array:
-    """How far the results of the points move, ``(rows,)``, relative to their own size."""
+    """The change of the results relative to their size, ``(rows,)``."""
     rows = len(probe.points)
     arrangements = [np.zeros(EQUAL, dtype=int)]
     if (
@@ -75,14 +75,16 @@ def batch_composition_gap(flow: Flow, probe: Probe, whole: Mapped) -> Array:
 
 
 def change_between_batches(probe: Probe, whole: Mapped, index: Array, out: Mapped) -> Array:
-    """How far results of some rows are from those that the same points had before."""
+    """The change of the results of some rows from those of the same points before."""
     count, rows = len(index), len(probe.points)
     value = np.asarray(out.value)
     if value.ndim == 0 or len(value) < count:
         return np.full(count, np.inf)
     ladj, other = np.asarray(whole.ladj), np.asarray(out.ladj)
-    told = whole.ladj is not None and out.ladj is not None and ladj.ndim > 0 and other.ndim > 0
-    told = told and len(ladj) == rows and len(other) == len(value)
-    first = Mapped(np.asarray(whole.value)[index], ladj[index] if told else None)
-    second = Mapped(value[:count], other[:count] if told else None)
+    has_log_dets = (
+        whole.ladj is not None and out.ladj is not None and ladj.ndim > 0 and other.ndim > 0
+    )
+    has_log_dets = has_log_dets and len(ladj) == rows and len(other) == len(value)
+    first = Mapped(np.asarray(whole.value)[index], ladj[index] if has_log_dets else None)
+    second = Mapped(value[:count], other[:count] if has_log_dets else None)
     return np.asarray(outcome_gap(first, second, count, probe.tolerance).max(1))

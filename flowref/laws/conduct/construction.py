@@ -1,4 +1,4 @@
-"""The law of construction: making an object changes nothing but the object."""
+"""Building an object has no side effects."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from flowref.model.steps import Construct, Inherited
     source="the default dtype and the random seed belong to the process; a layer that seeds makes all its copies alike",
 )
 def construction(flow: Living, batch: Batch) -> Residual:
-    """Building an object leaves default dtype, gradient mode and other settings as they were, and
-    no constructor seeds a generator that everybody shares.
+    """Building an object leaves the default dtype, the gradient mode and other settings unchanged,
+    and seeds no global random generator.
     """
     built = flow.play([Construct()])[0]
     seen = [*built.globals, *(f"the random state of {name}" for name in built.seeded)]
@@ -39,8 +39,8 @@ def construction(flow: Living, batch: Batch) -> Residual:
     "definitions): a network there is trained by every object",
 )
 def instances_share_nothing(flow: Living, batch: Batch) -> Residual:
-    """Two objects of one class have parameters of their own: none is the default of an
-    argument of a constructor, or an attribute of the class.
+    """Two objects of one class have separate parameters: none is the default of a constructor
+    argument, or an attribute of the class.
     """
     (seen,) = flow.play([Inherited()])
-    return absent(seen, len(batch.x), "all objects of the class train one: {}")
+    return absent(seen, len(batch.x), "all objects of the class share {}")

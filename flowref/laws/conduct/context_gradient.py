@@ -1,4 +1,6 @@
-"""Gradients in the context are derivatives: what a conditional flow is trained through."""
+"""Gradients with respect to the context are derivatives: encoders of conditional flows are trained
+through them.
+"""
 
 from __future__ import annotations
 
@@ -30,26 +32,26 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow, Pulling
 
-# Steps of a context that show whether what comes out follows it smoothly, how near to their ratio its moves
-# must be, and how small they may be.
+# Steps of a context that test smoothness, the relative tolerance of the ratio of its effects, and
+# the smallest effect.
 SHORT, LONG, ALIKE, MOVED = 1e-4, 2e-4, 0.1, 1e-6
-# Contexts beyond this may be clamped; what a backward pass that integrates anew may leave out.
+# Larger contexts may be clamped; relative tolerance of a backward pass that integrates anew.
 MODERATE, APPROXIMATE = 3.0, 1e-4
-# So many entries of a context are moved one by one.
+# Entries of a context that are moved one at a time.
 ENTRIES = 8
 
 
 def judged_call(flow: Flow) -> str:
-    """The call whose results are judged: the log-density, else the one that normalizes, else the way that
-    there is.
+    """The name of the call that is judged: log_prob, else the normalizing call, else the other
+    direction.
     """
     names = ("log_prob", flow.normalizing, "forward", "inverse")
     return next(name for name in names if name in flow.calls)
 
 
-@requires("it takes no context of real numbers")
+@requires("it takes no real-valued context")
 def conditional(flow: Flow) -> bool:
-    """It is conditional, and not on labels, which have no gradients."""
+    """The flow takes a real-valued context; labels have no gradients."""
     return bool(flow.context_shape) and not flow.promises.get("labels")
 
 
@@ -60,12 +62,12 @@ def conditional(flow: Flow) -> bool:
     size=7,
     effort=2,
     scales=NEARBY,
-    source="what makes the context, an encoder say, is trained through the gradients that arrive there",
+    source="an encoder of the context is trained through its gradient",
     cases=(TRAIN, CONTEXT),
 )
 def context_gradient(flow: Pulling, batch: Batch) -> Residual:
-    """Where gradients reach the context, they are the derivatives of log_prob, or of value and log-det, in
-    the context: no part of its way is cut off.
+    """Gradients that reach the context are the derivatives of log_prob, or of value and log-det,
+    with respect to the context: no path is detached.
     """
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context
@@ -116,11 +118,11 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     size=7,
     effort=1,
     scales=GIVEN,
-    source="a context that is detached trains no encoder, and nothing says so",
+    source="a detached context silently leaves an encoder untrained",
 )
 def context_reached(flow: Pulling, batch: Batch) -> Residual:
-    """Where what comes out follows the context smoothly, gradients reach the context, unless it is cut off on
-    purpose.
+    """If the output depends smoothly on the context, gradients reach the context, unless it is
+    detached on purpose.
     """
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context
@@ -158,13 +160,13 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     effort=1,
     scales=AWAY,
     local=False,
-    source="a context that a field or a conditioner drops is no condition: the density is that of all contexts",
+    source="if a field or a conditioner ignores the context, the density is the same for all contexts",
 )
 def context_used(flow: Flow, batch: Batch) -> Residual:
-    """What comes out of a flow that takes a context depends on it, once weights are no longer those that it
-    starts from: the value, the log-det or the density, in each entry of the context.
+    """The output of a conditional flow depends on its context with other than initial weights: the
+    value, the log-det or the density, in each entry of the context.
 
-    An advice: some layers take a context for the sake of their neighbors.
+    Advice, since some layers accept a context only for a uniform interface.
     """
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context

@@ -1,4 +1,4 @@
-"""Laws of copies: a deep copy, a pickled copy and a saved copy are the object, and share nothing."""
+"""A deep copy, a pickled copy and a saved copy equal the object and share nothing with it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,11 @@ COPIES: dict[str, Step[None]] = {
     pointwise=True,
 )
 def copies_equal(flow: Living, batch: Batch) -> Residual:
-    """A deep copy, a pickled copy and a copy saved through torch each return what the original
-    returns.
-    """
+    """A deep copy, a pickled copy and a copy saved through torch return what the original returns."""
     probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
     original = flow.play(asked)
-    # A copy that is refused (a lambda inside, a cached tensor that is no leaf) is loud and no wrong
-    # copy.
+    # An exception (a lambda inside, a cached non-leaf tensor) is not a wrong copy.
     lives = [_attempt_copy(flow, [copy, *asked])[0] for copy in COPIES.values()]
     pairs = [
         (probe, first, second)
@@ -58,9 +55,7 @@ def copies_equal(flow: Living, batch: Batch) -> Residual:
 
 
 def _attempt_copy(flow: Living, steps: Steps) -> tuple[Life | None, str]:
-    """Like `attempt`, but an ability that the object lacks is a refusal too: there are other ways
-    to copy.
-    """
+    """`attempt`, in which a missing ability is an error as well: there are other ways to copy."""
     try:
         return attempt(flow.play, steps)
     except Unsupported as error:
@@ -77,7 +72,7 @@ def _attempt_copy(flow: Living, steps: Steps) -> tuple[Life | None, str]:
     pointwise=True,
 )
 def copies_independent(flow: Living, batch: Batch) -> Residual:
-    """Moving the parameters of a deep copy leaves the original as it was."""
+    """Moving the parameters of a deep copy does not change the original."""
     probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
     life, error = _attempt_copy(flow, [*asked, Branch(batch.seed, NUDGE), *asked])
@@ -96,8 +91,8 @@ def copies_independent(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def folded_equal(flow: Living, batch: Batch) -> Residual:
-    """An object whose method fuse, fold, merge or deploy, or one that removes a weight norm, folds its layers
-    returns in eval mode what it returned before.
+    """An object whose method fuse, fold, merge or deploy, or one that removes a weight norm, folds
+    its layers returns the same in eval mode as before.
     """
     probed = probes(flow, batch, calls=WITH_KERNELS)
     asked = [probe.step() for probe in probed]
@@ -106,9 +101,7 @@ def folded_equal(flow: Living, batch: Batch) -> Residual:
     if error:
         raise Unsupported(f"it cannot be folded, or called then ({error})")
     pairs = zip(probed, original[1:], folded[2:], strict=True)
-    return probe_agreement_residual(
-        pairs, len(batch.x), "what its layers are folded to returns something else"
-    )
+    return probe_agreement_residual(pairs, len(batch.x), "its folded layers return something else")
 
 
 @law(
@@ -127,8 +120,8 @@ def can_be_copied(flow: Living, batch: Batch) -> Residual:
     steps: Steps = [Train(), *([step] * 2 if flow.trainable else [])]
     if sparing(flow):
         if not _attempt_copy(flow, [*steps, *COPIES.values()])[1]:
-            return flags(False, len(batch.x))  # each a copy of the last one
-        for way, copy in COPIES.items():  # what is refused as it is built needs no training
+            return flags(False, len(batch.x))  # each a copy of the previous one
+        for way, copy in COPIES.items():  # copying that fails for a new object needs no training
             _, error = _attempt_copy(flow, [copy])
             if error:
                 return flags(True, len(batch.x), f"{way}: {error}")

@@ -1,4 +1,4 @@
-"""Laws of an object that is moved to another device."""
+"""Objects on another device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flowref.model.abilities import Flow, Living
 from flowref.model.steps import Learn, Located, Move, Step, There, Train
 
 MEANT = "it is meant for other devices: dtype/follows[device]"
-UNMENTIONED = "its code speaks of no device: dtype/follows[unmentioned-device]"
+UNMENTIONED = "its code mentions no device: dtype/follows[unmentioned-device]"
 
 
 @law(
@@ -38,9 +38,9 @@ UNMENTIONED = "its code speaks of no device: dtype/follows[unmentioned-device]"
     "torch.arange(n) is made there",
 )
 def device_follow(flow: Living, batch: Batch) -> Residual:
-    """After .to(device), calls and training steps with inputs on that device run there, once and again, and
-    return there. Of what is meant for other devices: of libraries, of code that speaks of devices, and of what holds
-    tensors of its own that stay behind.
+    """After .to(device), calls and training steps with inputs on that device run there repeatedly,
+    and return there. For libraries, code that mentions devices, and objects with tensors of their
+    own that stay behind.
     """
     return device_residual(flow, batch, meant=True)
 
@@ -55,18 +55,20 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
     source="torch.randn(n, d) draws on the processor, whatever device the parameters are on",
 )
 def device_unmentioned(flow: Living, batch: Batch) -> Residual:
-    """The same of code that speaks of no device: it is the first thing to break on a GPU, and right without one."""
+    """After .to(device), calls and training steps run and return there. For code that mentions no
+    device: it is right without a GPU, and the first to fail with one.
+    """
     return device_residual(flow, batch, meant=False)
 
 
 def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
-    """What calls and training steps do on another device. Raises `Unsupported` of an object that is meant for
-    others where it is asked of one that is not, and the other way round.
+    """The faults of calls and training steps on another device. Raises `Unsupported` if ``meant``
+    differs from whether the object is meant for other devices.
     """
-    (told,) = flow.play([Move(flow.device)])
-    asked = bool(flow.device) or told
-    if asked != meant:
-        raise Unsupported(MEANT if asked else UNMENTIONED, waits=False)
+    (moved,) = flow.play([Move(flow.device)])
+    intended = bool(flow.device) or moved
+    if intended != meant:
+        raise Unsupported(MEANT if intended else UNMENTIONED, waits=False)
     found = Found()
     for probe in _probes(flow, batch):
         run = probe.step()
@@ -89,8 +91,8 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
     source="a cache that is filled before .to(device) is no buffer, and stays on the host",
 )
 def device_after_use(flow: Living, batch: Batch) -> Residual:
-    """What a call leaves in an object follows it to another device: a call that runs there runs there after
-    an earlier one on the processor, too.
+    """State left by a call moves with the object: a call that runs on another device runs there
+    also after a call on the CPU.
     """
     found = Found()
     for probe in _probes(flow, batch):
@@ -107,10 +109,10 @@ def device_after_use(flow: Living, batch: Batch) -> Residual:
     size=7,
     scales=GIVEN,
     applies=calculated,
-    source="kernels of a device are others, and round otherwise; they compute the same",
+    source="kernels of another device round differently, but compute the same",
 )
 def device_agrees(flow: Living, batch: Batch) -> Residual:
-    """On another device, values and log-dets are those of the processor, and twice the same."""
+    """On another device, values and log-dets equal those on the CPU, and repeat."""
 
     def outcomes(probe: Probe) -> Outcomes:
         run = probe.step()
@@ -128,12 +130,13 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
         yield first.out, second.out
 
     probed = [one for one in probes(flow, batch, calls=POINTWISE) if not random(flow, one)]
-    return agree(probed, outcomes, f"on {flow.device or 'another device'} it is something else")
+    return agree(probed, outcomes, f"on {flow.device or 'another device'} its results differ")
 
 
 class Found:
-    """What lives on another device showed. ``wrong``: what was seen, and of which calls; ``unknown``: what
-    cannot be judged, and why; ``judged``: how many calls ran; ``waits``: see `Unsupported`.
+    """Observations on another device. ``wrong``: faults and the names of their calls; ``unknown``:
+    what cannot be judged, and why; ``judged``: number of calls that ran; ``waits``: see
+    `Unsupported`.
     """
 
     def __init__(self) -> None:
@@ -143,8 +146,8 @@ class Found:
         self.waits = True
 
     def look(self, flow: Living, name: str, plain: list[Step[Any]], there: list[Step[Any]]) -> None:
-        """Play a life on another device; of what fails there, also the one that shows whether it does so
-        without it.
+        """Run a history on another device, and if it fails the history ``plain`` without it, which
+        shows whether that fails too.
         """
         wrong, failed = "", ""
         try:
@@ -160,7 +163,7 @@ class Found:
             self.judged += 1
 
     def residual(self, rows: int, note: str) -> Residual:
-        """What was found. Raises `Unsupported` where nothing can be judged."""
+        """The residual of all observations. Raises `Unsupported` if nothing can be judged."""
         unknown = "; ".join(
             f"{reason} ({listed_names(names)})" for reason, names in self.unknown.items()
         )
@@ -173,7 +176,7 @@ class Found:
 
 
 def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
-    """What a life shows to be wrong, and what it raised besides."""
+    """The fault of a history, and any other error."""
     outcomes, error = attempt(flow.play, life)
     located = [] if error else [one for one in outcomes if isinstance(one, Located)]
     wrong = next(filter(None, map(_device_step_fault, located)), "")
@@ -181,14 +184,14 @@ def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
 
 
 def _device_step_fault(one: Located) -> str:
-    """What is wrong with a step on another device."""
+    """The fault of a step on another device."""
     if one.refused:
         return f"raised {one.refused}"
     return f"returned its {' and '.join(one.left)} on the processor" if one.left else ""
 
 
 def _probes(flow: Flow, batch: Batch) -> list[Probe]:
-    """The calls that can be made on the processor; samples also with contexts, one for each."""
+    """The calls that run on the CPU; samples also with one context each."""
     found = probes(flow, batch, complete=False, calls=WITH_KERNELS)
     if batch.context is not None and "sample" in flow.calls:
         inputs = (len(batch.x), batch.seed % 2**31, batch.context)

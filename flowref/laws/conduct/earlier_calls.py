@@ -1,4 +1,4 @@
-"""The law of calls at other points that were made before."""
+"""Calls do not depend on earlier calls at other points."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ AFTER = "calls made after it, at other points, change what a call has returned"
     cases=(NO_GRAD,),
 )
 def earlier_calls(flow: Living, batch: Batch) -> Residual:
-    """In eval mode, what a call returns does not depend on calls that were made before it, of other
-    kinds or at other points, and stays what it was when calls are made after it.
+    """In eval mode, the result of a call does not depend on earlier calls, of other kinds or at
+    other points, and is not changed by later ones.
     """
     if len(batch.x) < 2:
-        raise Unsupported("there is one point only", waits=False)
+        raise Unsupported("there is only one point", waits=False)
     probed = probes(flow, batch, calls=WITH_KERNELS)
-    # Each point becomes the one before it, which is a point that the call takes; the call that was
-    # made last comes first, so that what another one has left behind is still there.
+    # Points are shifted by one row, so that each is accepted; the calls are made in reverse order,
+    # so that the state left by another one is still present.
     moved = [probe.rows([-1, *range(len(batch.x) - 1)]) for probe in reversed(probed)]
     begin = [Eval()] if flow.stateful else []
     asked = [probe.step() for probe in moved]

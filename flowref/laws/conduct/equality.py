@@ -1,4 +1,4 @@
-"""What an object says that it is equal to."""
+"""Equality of objects."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from flowref.model.steps import Compare
     source="torch.distributions.kl compares transforms to decide whether the divergence of their bases is that of the whole",
 )
 def equality(flow: Living, batch: Batch) -> Residual:
-    """An object is equal to nothing that does something else: neither to a bare object, nor to both
-    the exponential and the sigmoid of torch.distributions.
+    """An object equals nothing of another behaviour: neither a bare object, nor both the
+    exponential and the sigmoid of torch.distributions.
     """
     (seen,) = flow.play([Compare()])
     if not seen.own:
-        raise Unsupported("it is equal to itself alone, as objects are", waits=False)
+        raise Unsupported("it equals only itself, as objects do", waits=False)
     wrong = len(seen.strangers) > 1 or "a bare object" in seen.strangers
     return flags(wrong, len(batch.x), f"it is equal to {' and to '.join(seen.strangers)}")

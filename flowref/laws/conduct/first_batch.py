@@ -1,4 +1,4 @@
-"""What the first batch in train mode makes of a layer that it initializes."""
+"""Initialization by the first batch in train mode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
 from flowref.model.structure.lines import by_entry, fit_lines
 
-# By how much a first batch lies higher.
+# The shift of a first batch.
 HIGHER = 40.0
 
 
@@ -43,11 +43,11 @@ HIGHER = 40.0
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
 )
 def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
-    """Where the first batch in train mode sets parameters or buffers for good, a batch several times
-    as large comes out the same, or as many times as large, and not as another power. One that lies
-    higher comes out the same, or as much higher; rows in another order come out in that order, and
-    so do positions where each channel is mapped by one line. The same of layers within, of what enters
-    them and comes out. Contexts are one for all rows.
+    """If the first batch in train mode initializes parameters or buffers, the output is unchanged,
+    or scales linearly, under scaling of that batch; unchanged, or shifted equally, under a shift;
+    and permuted under permutations of rows, or of positions if each channel has one affine map.
+    The same holds for inner layers, relative to their inputs and outputs, with one context for all
+    rows.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
@@ -73,13 +73,15 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
 
 
 def first_batch_output(flow: LivingBijection, asked: Probe, points: Array, draws: int = 0) -> Array:
-    """What a first batch comes out as."""
+    """The output of a new object for its first batch, ``(n, *event)``."""
     run = asked.at(np.ascontiguousarray(points)).step(draws=draws)
     return np.asarray(played(flow, [Train(), run], fresh=True).of(run).value, dtype=np.float64)
 
 
 def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
-    """What is wrong with how the first output follows the size and the place of the first batch."""
+    """The error message for the response of the first output to scale and shift of the batch;
+    empty if it is right.
+    """
     outputs = [
         y,
         *(first_batch_output(flow, asked, factor * asked.points) for factor in FACTORS[1:]),
@@ -100,13 +102,15 @@ def of_size(flow: LivingBijection, asked: Probe, y: Array) -> str:
         return ""
     if min(abs(share), abs(share - 1)) <= NEAR:
         return ""
-    return f"where its first batch lies higher its first output rises by {share:.2g} of that"
+    return f"if its first batch is shifted, its first output shifts by {share:.2g} of that"
 
 
 def of_order(flow: LivingBijection, asked: Probe, y: Array) -> str:
-    """What is wrong with how the first output follows the order of the rows."""
+    """The error message for the response of the first output to the order of the rows; empty if it
+    is right.
+    """
     if not equal_but_for_summation(first_batch_output(flow, asked, asked.points, draws=1), y):
-        return ""  # it draws
+        return ""  # it is random
     order = np.random.default_rng(1).permutation(len(asked.points))
     if equal_but_for_summation(first_batch_output(flow, asked, asked.points[order]), y[order]):
         return ""
@@ -114,7 +118,9 @@ def of_order(flow: LivingBijection, asked: Probe, y: Array) -> str:
 
 
 def of_positions(flow: LivingBijection, asked: Probe, x: Array, y: Array) -> str:
-    """What is wrong with how the first output follows the order of the positions."""
+    """The error message for the response of the first output to the order of the positions; empty
+    if it is right.
+    """
     line = channel_lines(x, y)
     if line is None or line.channel is None or x[0].size <= x.shape[line.channel]:
         return ""
@@ -126,9 +132,8 @@ def of_positions(flow: LivingBijection, asked: Probe, x: Array, y: Array) -> str
 
 
 class ChannelLines(NamedTuple):
-    """The slope of each entry of an output in the same entry of its input, in the shape of an event,
-    and the axis of a batch along which alone slopes and levels differ; None where there is no such
-    axis.
+    """The slope of each entry of an output in the same entry of its input, ``(*event)``, and the
+    only axis of a batch along which slopes and levels differ; None if there is no such axis.
     """
 
     slope: Array
@@ -136,7 +141,7 @@ class ChannelLines(NamedTuple):
 
 
 def channel_lines(x: Array, y: Array) -> ChannelLines | None:
-    """The lines of each entry, where an output is that."""
+    """The affine maps of all entries; None if the output is not entrywise affine."""
     if x.shape != y.shape or not np.isfinite(y).all():
         return None
     *both, off = fit_lines(by_entry(x), by_entry(y))
@@ -155,20 +160,20 @@ def channel_lines(x: Array, y: Array) -> ChannelLines | None:
 
 
 def shuffle(values: Array, order: Array, channel: int) -> Array:
-    """The positions of each row in another order, its channels where they are."""
+    """The positions of each row in another order, with channels fixed."""
     front = np.moveaxis(values, channel, 1)
     flat = front.reshape(*front.shape[:2], -1)[..., order]
     return np.asarray(np.moveaxis(flat.reshape(front.shape), 1, channel))
 
 
 def equal_but_for_summation(one: Array, other: Array) -> bool:
-    """Whether two outputs are the same, but for the order in which a mean was summed."""
+    """Whether two outputs are equal up to the order of summation in a mean."""
     same = one.shape == other.shape
     return same and bool(np.abs(one - other).max() <= ROUNDED * (1 + np.abs(other).max()))
 
 
 def power_of(outputs: list[Array]) -> float | None:
-    """The power of the size of the input that outputs grow with; None where they are not
+    """The exponent with which outputs grow with the scale of the input; None if they are not
     proportional.
     """
     sizes = [float(np.abs(out).max()) for out in outputs]

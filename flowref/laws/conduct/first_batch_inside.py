@@ -1,4 +1,4 @@
-"""What the first batch in train mode makes of layers within a flow that it initializes."""
+"""Initialization of inner layers by the first batch in train mode."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from flowref.model import (
 from flowref.model.abilities import Density, Flow, Living
 from flowref.model.steps import State, Trace, Train
 
-# The factors by which a first batch is larger, and how far a power may be from a whole number.
+# The factors that scale a first batch, and the tolerance of an integer exponent.
 FACTORS, NEAR = (1.0, 4.0, 16.0), 0.25
-# The share of an output that the rounding of sums in another order may move, or a line may leave.
+# Relative rounding of sums in another order, or of an affine fit.
 ROUNDED = 1e-6
-# Layers that are looked into.
+# The largest number of layers that are judged.
 LAYERS = 8
 
 
 class LivingDensity(Density, Living, Protocol):
-    """A log-density that can be played."""
+    """A log-density that can be called repeatedly."""
 
 
-@requires("its forward is asked", waits=False)
+@requires("another law checks its forward map", waits=False)
 def density_alone(flow: Flow) -> bool:
-    """Of a map another law asks the same, and more."""
+    """With a forward map, first_batch_scale asks more."""
     return "forward" not in flow.calls
 
 
@@ -56,10 +56,11 @@ def density_alone(flow: Flow) -> bool:
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.1: the first batch comes out with mean 0 and variance 1",
 )
 def first_batch_layers(flow: LivingDensity, batch: Batch) -> Residual:
-    """Of a log-density of which the first batch in train mode sets parameters or buffers for good, what a
-    layer that holds them gives stays the same where a batch is several times as large, or grows likewise.
+    """If the first batch in train mode initializes parameters or buffers of a log-density, the
+    output of a layer that holds them is unchanged, or scales linearly, under scaling of that
+    batch.
 
-    Layers are judged of which each entry is a line in what enters it. Contexts are one for all rows.
+    Judged are layers that are affine in each entry of their input, with one context for all rows.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
@@ -83,19 +84,19 @@ def probe_with_one_context(flow: Flow, batch: Batch, call: str) -> Probe:
 
 
 class Ran(NamedTuple):
-    """What a layer was given and returned, a row for each point."""
+    """The input and output of a layer, one row per point."""
 
     entered: Array
     value: Array
 
     @property
     def spreads(self) -> tuple[Array, Array]:
-        """The deviations of each entry before and behind it."""
+        """The standard deviation of each entry of input and output."""
         return self.entered.std(0), self.value.std(0)
 
     @property
     def straight(self) -> bool:
-        """Whether each entry is a line in the same entry of the input, that is not constant."""
+        """Whether each output entry is a non-constant affine function of the same input entry."""
         x, y = self.entered, self.value
         if x.shape != y.shape or not (np.isfinite(x).all() and np.isfinite(y).all()):
             return False
@@ -108,11 +109,11 @@ class Ran(NamedTuple):
 
 
 def of_layers(flow: Living, asked: Probe, tensors: Sequence[str]) -> str:
-    """What is wrong with how the output of a layer follows the size of its first batch, of those that hold
-    ``tensors`` which it changes, given by name.
+    """The error message for the response of layers to the scale of their first batch; empty if it
+    is right. Layers are those that hold ``tensors``, given by name, which the batch changes.
 
-    A layer is judged where what enters it grows as the batch does, and where it is a line in each entry:
-    then its output stays as it is, or grows likewise.
+    A layer is judged if its input scales with the batch and it is affine in each entry: its output
+    is then unchanged, or scales linearly.
     """
     names = sorted({name.rpartition(".")[0] for name in tensors} - {""})[:LAYERS]
     runs = [first_layer_runs(flow, asked.at(factor * asked.points), names) for factor in FACTORS]
@@ -129,7 +130,7 @@ def of_layers(flow: Living, asked: Probe, tensors: Sequence[str]) -> str:
 
 
 def first_layer_runs(flow: Living, asked: Probe, names: Sequence[str]) -> dict[str, Ran]:
-    """The first run of named layers in a first batch; nothing where that is not traced."""
+    """The first run of the named layers in a first batch; empty if layers cannot be traced."""
     points, *others = asked.inputs
     trace = Trace(asked.name, points, others[0] if others else None, names)
     life, _ = attempt(flow.play, [Train(), trace], True)
@@ -143,8 +144,8 @@ def first_layer_runs(flow: Living, asked: Probe, names: Sequence[str]) -> dict[s
 
 
 def power_within(runs: Sequence[Ran]) -> float | None:
-    """The power of the size of what enters that the spread of an output grows with, in all entries; None where
-    another thing enters than a larger batch, or another comes out.
+    """The exponent with which the spread of all output entries grows with the input; None if the
+    input is not a scaled batch, or exponents differ.
     """
     if not all(run.straight for run in runs):
         return None
@@ -156,5 +157,5 @@ def power_within(runs: Sequence[Ran]) -> float | None:
         if not (value > 0).all() or not (behind > 0).all():
             return None
         powers.append(np.log(value / behind) / np.log(factor))
-    told = np.concatenate([one.ravel() for one in powers])
-    return float(told.mean()) if np.ptp(told) <= NEAR else None
+    exponents = np.concatenate([one.ravel() for one in powers])
+    return float(exponents.mean()) if np.ptp(exponents) <= NEAR else None

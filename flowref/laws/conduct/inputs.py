@@ -1,6 +1,4 @@
-"""Laws of inputs: memory layouts, batches of one and of none, nan, extreme values, and shapes that
-cannot be meant.
-"""
+"""Inputs: memory layouts, batches of one and of none, nan, extreme values, and wrong shapes."""
 
 from __future__ import annotations
 
@@ -42,14 +40,15 @@ from flowref.model.call import Layout
 POINTED = (*POINTWISE, *BATCHED)
 APART = 1e-9
 LAYOUTS: tuple[Layout, ...] = ("transposed", "strided", "channels_last")
-# What is said of a point that is no number alone; how often it is moved, by up to so many roundings.
+# The message for a point that is not finite alone; the number of its perturbations, and their
+# largest size in roundings.
 NOT_FINITE, MOVES, ROUNDINGS = "not finite", 8, 2.0**10
 VIEW_ERROR = "view size is not compatible"
 EXTREMES: tuple[float, ...] = (0.0, -0.0, 1e-30, 1e30, 5e-324, np.finfo(np.float64).max / 4)
 
 
 def layouts_of(points: Array) -> tuple[Layout, ...]:
-    """The layouts that make a difference to points of this shape."""
+    """The memory layouts that differ for points of this shape."""
     return LAYOUTS if points.ndim == 4 else LAYOUTS[:2]
 
 
@@ -82,8 +81,8 @@ def strides_agree(flow: Flow, batch: Batch) -> Residual:
 
 
 def at_first(first: Mapped, second: Mapped | None) -> tuple[Mapped, Mapped | None]:
-    """Two outcomes of a point that is repeated, with what they differ by, at most, in the first row
-    alone: the noise that is to excuse it is that of this point.
+    """Two outcomes of a repeated point with their largest difference placed in the first row, so
+    that it is compared with the noise of that point.
     """
     if second is None or np.shape(second.value) != np.shape(first.value):
         return first, second
@@ -114,12 +113,12 @@ def outcomes_differ(first: Mapped, second: Mapped) -> bool:
     source="Tensor.view asks for a contiguous tensor; reshape does not",
 )
 def strides_accepted(flow: Flow, batch: Batch) -> Residual:
-    """An input that is not contiguous (transposed, strided or expanded) is not refused for that."""
+    """A non-contiguous input (transposed, strided or expanded) is accepted."""
     seen = [
         f"{probe.name} of a {layout} input"
         for probe in probes(flow, batch, complete=False, calls=POINTED)
         for layout in layouts_of(probe.points)
-        # Channels last is a format to opt into; what refuses it loudly lacks a feature.
+        # Channels last is an opt-in format; rejecting it is permitted.
         if layout != "channels_last" and VIEW_ERROR in attempt(probe, layout=layout)[1]
     ]
     note = "{} raised that a view is not compatible with its strides"
@@ -156,13 +155,13 @@ def empty_batch(flow: Flow, batch: Batch) -> Residual:
     source="squeeze() drops a batch axis of length one along with the rest",
 )
 def batch_one(flow: Flow, batch: Batch) -> Residual:
-    """A point alone in its batch gets a result of the same shape, and as finite, as beside a copy
-    of itself; and none is refused that is taken beside another. Where points a few roundings away
-    are finite alone, or are not beside their copies, rounding alone decides, and nothing is said.
+    """A point alone in its batch has a result of the same shape, and finite like next to a copy of
+    itself; it is not rejected if it is accepted next to another point. Exempt are points at which
+    a few roundings decide whether the result is finite.
     """
     rows = len(batch.x)
     bad, notes = np.zeros(rows), []
-    # Of one all coordinates lie far out, where a formula may have nothing left to do.
+    # Include a point with all coordinates far out, where a formula may have nothing to do.
     farthest = int(np.abs(batch.x).reshape(rows, -1).min(1).argmax())
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):
         taken = -1
@@ -171,7 +170,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
             if refused and _taken_beside(probe, row, taken):
                 bad[row] = 1
                 notes.append(
-                    f"{probe.name} refuses a point that it takes beside another: {refused}"
+                    f"{probe.name} rejects a point that it accepts next to another: {refused}"
                 )
             taken = taken if refused else row
             if refused or not finite_outcome_rows(pair, 2).all():
@@ -187,26 +186,26 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
 
 
 def _taken_beside(probe: Probe, row: int, other: int) -> bool:
-    """Whether a point that is refused is taken beside another one that is not."""
+    """Whether a rejected point is accepted next to another one."""
     return other >= 0 and not attempt(probe.rows(np.array([row, other])))[1]
 
 
 def _wrong_alone(pair: Mapped, alone: Mapped) -> str:
-    """What is wrong with the outcome of one point beside that of the same point twice; empty if
-    nothing is.
+    """The error message for the outcome of one point compared with that of the same point twice;
+    empty if it is right.
     """
     if alone.value.shape != (1, *pair.value.shape[1:]):
         return f"shape {alone.value.shape}, expected {(1, *pair.value.shape[1:])}"
     two, one = ladj_shape(pair), ladj_shape(alone)
-    # A log-det that has no batch axis has the same shape in both.
+    # A log-det without batch axis has the same shape in both.
     if one != two and one != (1, *two[1:]):
         return f"log-det of shape {one}, expected {(1, *two[1:])}"
     return "" if finite_outcome_rows(alone, 1).all() else NOT_FINITE
 
 
 def _rounding_decides(probe: Probe, row: int, seed: int) -> bool:
-    """Whether one of a few points that are some roundings away is finite alone, or is not beside a
-    copy of itself: far out rounding may decide what overflows, and a batch of one is rounded otherwise.
+    """Whether a point some roundings away is finite alone, or not finite next to a copy of itself:
+    far out rounding decides about overflow, and a batch of one is rounded differently.
     """
     if not np.issubdtype(probe.points.dtype, np.floating):
         return False
@@ -225,7 +224,7 @@ def _rounding_decides(probe: Probe, row: int, seed: int) -> bool:
 
 
 def ladj_shape(out: Mapped) -> tuple[int, ...]:
-    """The shape of a log-det as returned; empty for numbers and where none is offered."""
+    """The shape of a log-det as returned; empty for numbers or without log-det."""
     return () if out.ladj is None else np.shape(out.ladj)
 
 
@@ -247,8 +246,7 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
         spoilt = probe.points.astype(np.float64)
         spoilt[row] = np.nan
         clean = probe()
-        # Refusing a nan is as good as containing it. What a nan does to a batch-less log-det is not
-        # about containment.
+        # Rejecting a nan is permitted, and a log-det without batch axis is not judged.
         dirty, refused = attempt(probe.at(spoilt))
         if refused:
             judged |= others
@@ -264,7 +262,7 @@ def nan_containment(flow: Flow, batch: Batch) -> Residual:
 
 
 def one_by_one(probe: Probe) -> Iterator[Mapped | None]:
-    """Outcomes of points called one at a time; None where the call raises."""
+    """Outcomes of points called one at a time; None for a call that raises."""
     for row in range(len(probe.points)):
         yield attempt(probe.rows(np.array([row])))[0]
 
@@ -300,27 +298,27 @@ def extremes(flow: Bijection, batch: Batch) -> Residual:
     rows = len(batch.x)
     points = np.array(batch.x, dtype=np.float64)
     chosen: tuple[float, ...] = EXTREMES
-    if rows < len(EXTREMES):  # those that the domain holds come first
+    if rows < len(EXTREMES):  # points inside the domain come first
         held = [flow.domain.holds(np.full_like(points[:1], value)).all() for value in EXTREMES]
         chosen = tuple(sorted(EXTREMES, key=lambda value: not held[EXTREMES.index(value)]))
     for row in range(rows):
         points[row] = chosen[row % len(chosen)]
     outs = one_by_one(probe_of(flow, "forward", points, batch.context))
-    # Infinity is the right answer where the true value is too large for any number.
+    # Infinity is right if the true value exceeds the largest number.
     bad = [out is not None and has_nan(out) for out in outs]
     note = "nan was returned for an extreme point"
     return flags(bad, rows, note, decidable=flow.domain.holds(points))
 
 
 def has_nan(out: Mapped) -> bool:
-    """Whether a value or a log-det is nan."""
+    """Whether a value or a log-det is nan, ``(n,)``."""
     ladj = np.zeros(0) if out.ladj is None else np.asarray(out.ladj, dtype=np.float64)
     return bool(np.isnan(np.asarray(out.value, dtype=np.float64)).any() or np.isnan(ladj).any())
 
 
 @requires("its domain is declared, so that a refusal in it is an error")
 def undeclared(flow: Flow) -> bool:
-    """Nobody has said where inputs lie."""
+    """No domain is declared."""
     return not flow.facts.declared
 
 
@@ -335,8 +333,8 @@ def undeclared(flow: Flow) -> bool:
     source="where no domain is declared, all finite points are in it",
 )
 def domain_told(flow: Bijection, batch: Batch) -> Residual:
-    """A map whose domain nobody declared takes every finite point: one that it refuses lies outside
-    a domain that is to be declared, or should not be refused.
+    """A map without a declared domain accepts every finite point: rejected points lie outside a
+    domain that should be declared.
     """
     probe = probe_of(flow, "forward", batch.x, batch.context)
     rows = len(batch.x)
@@ -344,7 +342,7 @@ def domain_told(flow: Bijection, batch: Batch) -> Residual:
         return flags(False, rows)
     seen = [attempt(probe.rows(np.array([row])))[1] for row in range(rows)]
     refused = np.array([bool(error) for error in seen])
-    # Of points far out the domain says least: the nearest that is refused is told.
+    # Report the rejected point nearest to the origin.
     far = np.abs(batch.x).reshape(rows, -1).max(1)
     note = ""
     if refused.any():
@@ -357,11 +355,11 @@ def domain_told(flow: Bijection, batch: Batch) -> Residual:
 
 @requires("its events are scalars")
 def has_features(flow: Flow) -> bool:
-    """Events of several features along their last axis."""
+    """Events have several features along their last axis."""
     return bool(flow.event_shape) and flow.event_shape[-1] > 1
 
 
-# Advice: broadcasting may be meant, and the shape that a map accepts is a matter of its interface.
+# Advice: broadcasting may be intended, and accepted shapes are a matter of the interface.
 @law(
     "shape/wrong-refused[features]",
     key="hygiene/wrong-shape-refused",
@@ -374,7 +372,7 @@ def has_features(flow: Flow) -> bool:
     source="a wrong number of features that is broadcast silently is a wrong likelihood",
 )
 def wrong_shape_refused(flow: Bijection, batch: Batch) -> Residual:
-    """Points with one feature, or one too many, are refused, or mapped as they are, but never
+    """Points with one feature, or one too many, are rejected, or mapped as they are, but never
     silently broadcast.
     """
     silent = []

@@ -1,4 +1,4 @@
-"""Laws of modes: what train() and eval() mean, and what they must not mean."""
+"""Train and eval mode."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from flowref.model.abilities import Flow, Invertible, Living
 from flowref.model.call import KERNELS, How
 from flowref.model.steps import Eval, Modes, State, Train
 
-# Rows of a batch that are also evaluated on their own, and twice in one batch.
+# Rows that are also evaluated on their own, and twice in one batch.
 ALONE, TWICE, LONG = 2, 4, 32
-# Results that are further apart than by rounding: it is asked whether they are random.
+# Differences above rounding, after which randomness is tested.
 APART = 1e-9
 POINTED = (*POINTWISE, *BATCHED, *KERNELS)
 MANNERS: tuple[How, ...] = ("no_grad", "inference_mode", "checkpoint")
 
 
-# A module whose evaluation is deterministic.
+# A module with deterministic evaluation.
 has_steady_modes = has_modules & not_estimator
 
 
@@ -70,7 +70,7 @@ has_steady_modes = has_modules & not_estimator
     source="torch.nn.Module.train and .eval: both return the module; eval() is train(False) for all of its parts",
 )
 def protocol(flow: Living, batch: Batch) -> Residual:
-    """train() and eval() can be called, return the module itself, and eval() reaches every
+    """train() and eval() can be called and return the module itself, and eval() reaches every
     submodule.
     """
     outcomes, error = attempt(flow.play, [Train(), Eval()])
@@ -86,9 +86,8 @@ def protocol(flow: Living, batch: Batch) -> Residual:
         for name, out in (("train()", training), ("eval()", evaluating))
         if not out.returned_self
     ]
-    # Not asked of train(): keeping a frozen part in eval mode by overriding train() is an
-    # established idiom. Nor of estimators: a part that stays random in eval mode may be what they
-    # are made of.
+    # Not required of train(), since keeping a frozen part in eval mode by overriding train() is an
+    # established idiom; nor of estimators, whose random parts may stay random in eval mode.
     stuck = not evaluating.recursed and not flow.certainty.estimate
     note = (
         f"{listed_names(wrong)} did not return the module"
@@ -108,15 +107,15 @@ def protocol(flow: Living, batch: Batch) -> Residual:
     version=2,
 )
 def grad_modes_agree(flow: Flow, batch: Batch) -> Residual:
-    """In eval mode, values and log-dets are the same with gradients, without, in inference mode and
-    checkpointed: also those of layers that draw, under one seed.
+    """In eval mode, values and log-dets are the same with gradients, without, in inference mode
+    and checkpointed, also those of random layers under one seed.
     """
 
     def outcomes(probe: Probe) -> Outcomes:
         plain = probe()
         for how in MANNERS:
-            # A solver that differentiates inside its forward pass may refuse to run without
-            # gradients: loud, not wrong.
+            # A solver that differentiates inside its forward pass may raise without gradients,
+            # which is not a wrong result.
             yield plain, attempt(probe, how=how)[0]
 
     note = "the result depends on whether gradients are recorded"
@@ -161,10 +160,10 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     if trained is None:
         raise Unsupported("forward refuses to run in train mode")
     if back is None:
-        # The inverse refuses points that forward takes in train mode, so forward is not that map.
+        # The inverse rejects points that forward accepts in train mode, so forward is not that map.
         return flags(False, rows)
     away, near = outcome_gap(here, trained, rows)[:, 0], outcome_gap(back, trained, rows)[:, 0]
-    # Accused only where all points agree: one point may be fixed by chance, or be an involution's.
+    # A violation needs all points: one may be a fixed point, or belong to an involution.
     switched = bool((near < 1e-9).all() and (away > 1e-3).all())
     note = "in train mode forward returned what inverse returns in eval mode"
     return flags(
@@ -175,14 +174,14 @@ def not_a_direction(flow: Invertible, batch: Batch) -> Residual:
     )
 
 
-# Names of what a solver counts the evaluations of its field in, for whoever wants to read it.
+# Names of counters of a solver's function evaluations, which users may read.
 EVALUATIONS = re.compile(
     r"(?i)(^|[._])(nfev?s?|(n|num|number)_?(of_?)?(f_?|function_?)?eval(uation)?s)$"
 )
 
 
 def tallies(name: str, before: Array, after: Array) -> bool:
-    """Whether what changed is one number that counts evaluations of a field."""
+    """Whether the changed tensor is a single counter of function evaluations."""
     whole = all(one.size == 1 and float(one.item()).is_integer() for one in (before, after))
     return whole and EVALUATIONS.search(name) is not None
 
@@ -199,8 +198,8 @@ def tallies(name: str, before: Array, after: Array) -> bool:
     cases=(NO_GRAD,),
 )
 def eval_is_pure(flow: Living, batch: Batch) -> Residual:
-    """In eval mode no call changes a parameter or a buffer, bit for bit, but what counts the
-    evaluations of a solver.
+    """In eval mode no call changes a parameter or a buffer bitwise, except counters of a solver's
+    function evaluations.
     """
     written: list[str] = []
     for probe in probes(flow, batch, complete=False, calls=WITH_KERNELS):
@@ -225,7 +224,7 @@ def eval_is_pure(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def kept(flow: Living, batch: Batch) -> Residual:
-    """A call leaves the object, and every part of it, in the mode in which it found it."""
+    """A call leaves the mode of the object, and of every part of it, unchanged."""
     moved: list[str] = []
     for probe in probes(flow, batch, complete=False, calls=WITH_KERNELS):
         for mode in (Train(), Eval()):
@@ -239,8 +238,7 @@ def kept(flow: Living, batch: Batch) -> Residual:
     return absent(moved, len(batch.x), "a call changed the mode of {}")
 
 
-# Advice: layers that initialize themselves from the first batch they see, in either mode, document
-# that they do.
+# Advice: layers that initialize themselves from their first batch, in either mode, document that.
 @law(
     "effects/state[first-call]",
     key="mode/first-call-in-eval",
@@ -254,7 +252,7 @@ def kept(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
-    """In eval mode, the first call that an object ever gets changes no parameter and no buffer."""
+    """In eval mode, the first call of a new object changes no parameter and no buffer."""
     refusal = "it refuses to be evaluated before training"
     probe, error = attempt(normalizing_probe, flow, batch)
     if probe is None:
@@ -266,13 +264,13 @@ def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
 
 @requires(not_estimator.otherwise, waits=True)
 def compares_rows(flow: Flow) -> bool:
-    """Rows have nothing to do with each other, or are members of a set, which has no order."""
+    """Rows are independent, or members of an unordered set."""
     if not flow.promises.get("set"):
         not_estimator.demand(flow)
     return True
 
 
-# How near the log-det of two points comes to the sum of theirs, and what is said of such log-dets.
+# Relative tolerance of the sum of two log-dets, and the hint for log-dets of batches.
 SUM = 1e-5
 OF_BATCH = (
     "its log-det is one number for a batch, the sum or the mean of those of its points: if that is meant, "
@@ -291,8 +289,8 @@ OF_BATCH = (
     cases=(MANY, NO_GRAD, CONTEXT),
 )
 def rows_independent(flow: Flow, batch: Batch) -> Residual:
-    """In eval mode, what a point maps to does not depend on the rest of its batch, nor on its place
-    in it; what a member of a set maps to (`?promises=set`) does not depend on its place.
+    """In eval mode, the result of a point depends neither on the rest of its batch nor on its
+    place in it; the result of a member of a set (`?promises=set`) does not depend on its place.
     """
     rows = len(batch.x)
     order = np.random.default_rng(batch.seed).permutation(rows)
@@ -311,7 +309,8 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
         if np.nanmax(np.stack(found), initial=0.0) > APART and random(flow, probe):
             if a_set:
                 raise Undecidable("it draws random numbers for each place")
-            # The draws of a point are those of its place: no point is moved, and another is changed.
+            # Random numbers belong to the place in the batch: keep all points in place and change
+            # one.
             found = [_influence_on_other_rows(probe, whole, int(order[0]))]
         columns += [np.where(here[:, None] | (probe.name in MAPS), one, 0.0) for one in found]
     value = np.stack(columns).max(0).max(1)
@@ -323,9 +322,9 @@ def rows_independent(flow: Flow, batch: Batch) -> Residual:
 
 
 def _arrangements(order: Array, batch: Batch) -> list[Array]:
-    """Rows in another order and some twice, and some alone."""
+    """Index arrays: rows in another order, some twice, and some alone."""
     found = [np.concatenate([order, order[:TWICE]]), *([row] for row in order[-ALONE:])]
-    # As many rows as the first axis of an event is long: what takes one axis for the other.
+    # As many rows as the first axis of an event is long, for code that mixes up the two axes.
     size = batch.x.shape[1] if batch.x.ndim > 1 else 0
     if 1 < size <= LONG and size != len(order):
         found.append(np.resize(order, size))
@@ -333,25 +332,25 @@ def _arrangements(order: Array, batch: Batch) -> list[Array]:
 
 
 def _sums_log_dets(probe: Probe) -> bool:
-    """Whether the one log-det of two points is the sum, or the mean, of those that they have alone."""
+    """Whether the single log-det of two points is the sum, or the mean, of their own."""
     last = len(probe.points) - 1
     asked = [attempt(probe.rows(np.asarray(rows)))[0] for rows in ([0], [last], [0, last])]
-    told = [np.asarray(one.ladj) for one in asked if one is not None and one.ladj is not None]
-    if len(told) < len(asked) or any(one.size != 1 for one in told):
+    log_dets = [np.asarray(one.ladj) for one in asked if one is not None and one.ladj is not None]
+    if len(log_dets) < len(asked) or any(one.size != 1 for one in log_dets):
         return False
-    first, second, both = (float(one.reshape(())) for one in told)
+    first, second, both = (float(one.reshape(())) for one in log_dets)
     total = first + second
     near = SUM * (abs(first) + abs(second))
-    # The mean of two that are equal is either of them, and nothing is the sum of nothing.
+    # Two equal log-dets equal their mean, and zeros their sum, which decides nothing.
     means = abs(first - second) > near and abs(both - total / 2) <= near
     return means or (total != 0 and abs(both - total) <= near)
 
 
 def _rearranged(probe: Probe, whole: Mapped, index: Array, required: bool) -> Array:
-    """How far results are apart where points stand in another order or number, ``(rows, 2)``."""
+    """The differences of results for points in another order or number, ``(rows, 2)``."""
     rows = len(probe.points)
     some = probe.rows(index)
-    # A batch of one that is refused is the business of another law.
+    # A rejected batch of one is reported by another law.
     part = some() if required else attempt(some)[0]
     column = np.zeros((rows, 2))
     if part is not None:
@@ -363,7 +362,7 @@ def _rearranged(probe: Probe, whole: Mapped, index: Array, required: bool) -> Ar
 
 
 def _influence_on_other_rows(probe: Probe, whole: Mapped, row: int) -> Array:
-    """How far the results of the other points move where one point becomes another, ``(rows, 2)``."""
+    """The change of the results of the other points when one point is replaced, ``(rows, 2)``."""
     rows = len(probe.points)
     index = np.arange(rows)
     index[row] = (row + 1) % rows
@@ -374,7 +373,7 @@ def _influence_on_other_rows(probe: Probe, whole: Mapped, row: int) -> Array:
 
 
 def _ladj_rows(whole: Mapped, rows: int, index: Array, part: Mapped) -> Array | float | None:
-    """The log-dets of some rows; None where a returned shape does not say which axis is the batch."""
+    """The log-dets of some rows; None if the shape does not show which axis is the batch."""
     first, second = (
         np.asarray(whole.ladj, dtype=np.float64),
         np.asarray(part.ladj, dtype=np.float64),

@@ -1,4 +1,6 @@
-"""The law of gradients in the parameters: those of values are derivatives, as those of log-dets are."""
+"""Gradients of values and log-densities with respect to parameters are derivatives, as those of
+log-dets are.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,23 @@ from flowref.model import (
 from flowref.model.abilities import Flow, Living, Parametric, offers
 from flowref.model.steps import Eval, Learn, Train, Weights
 
-# Values beyond this, or log-densities beyond so many nats for each entry, decide nothing.
+# Larger values, or log-densities with more nats per entry, decide nothing.
 LARGEST, NATS = 1e3, 10.0
-# So many parameter tensors are looked at one by one, to name those that a violation is about.
+# The largest number of parameter tensors that are moved separately to name those of a violation.
 NAMED = 16
-# By how much one parameter is moved, what values must move by, beside their size, to be no work of
-# steps that a solver chooses, and how near to their ratio these moves must be.
+# The step of one parameter; the change of values, relative to their size, that exceeds the step
+# choice of a solver; and the relative tolerance of the ratio of changes.
 SHORT, MOVED, ALIKE = 2.0**-5, 1e-3, 0.1
 
 
 class LivingParametric(Parametric, Living, Protocol):
-    """Parameters that can be named."""
+    """An object with named parameters."""
 
 
 def training_probes(flow: Flow, batch: Batch) -> list[Probe]:
-    """The calls that training differentiates: the one that normalizes, and the log-density."""
+    """The calls that training differentiates: the normalizing one, and log_prob. Raises
+    `Unsupported` if these iterate.
+    """
     found = probes(flow, batch, complete=False, calls=("forward", "inverse", "log_prob"))
     names = {flow.normalizing, "log_prob"}
     usable = [one for one in found if one.name in names and not one.tolerance]
@@ -61,12 +65,12 @@ def training_probes(flow: Flow, batch: Batch) -> list[Probe]:
 
 
 def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple[Slope, Array]:
-    """The derivative of what a call returns, of its values in a random direction each, and the points that it is
-    of: those whose values are of ordinary size.
+    """The derivative of the output of a call, values weighted in random directions, and the points
+    it is taken over, ``(n,)``: those with values of ordinary size.
     """
     name, inputs = probe.name, probe.inputs
     out = flow.along(name, *inputs, seed, 0.0)
-    rows, value = len(probe.points), values_of(out)
+    rows, value = len(probe.points), _values_of(out)
     size = np.abs(value).reshape(rows, -1).max(1, initial=0.0)
     largest = max(LARGEST, NATS * probe.points[0].size) if value.ndim == 1 else LARGEST
     usable = (
@@ -76,16 +80,15 @@ def slope_of(flow: Parametric, probe: Probe, seed: int, only: str = "") -> tuple
     shape = value[usable].shape
     mapped = value.ndim > 1 and usable.any()
     weights = unit_directions(shape, seed + 1) if mapped else np.ones(shape)
-    return Slope(flow, name, some, seed, values_of, weights, name != "log_prob", only), usable
+    return Slope(flow, name, some, seed, _values_of, weights, name != "log_prob", only), usable
 
 
-def values_of(out: Mapped) -> Array:
-    """The values of a map, or the log-density."""
+def _values_of(out: Mapped) -> Array:
     return np.asarray(out.value, dtype=np.float64)
 
 
 def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
-    """The parameters whose own derivative is another one."""
+    """The parameters whose own derivative is wrong, with both derivatives."""
     (weights,) = flow.play([Weights()])
     found: dict[str, Any] = {}
     for probe in training_probes(flow, batch):
@@ -101,7 +104,7 @@ def culprits(flow: LivingParametric, batch: Batch) -> dict[str, Any]:
 
 
 def gradients_only_in_training(flow: Living, probe: Probe) -> bool:
-    """Whether parameters get gradients in train mode, and none whatever in eval mode."""
+    """Whether parameters have gradients in train mode, and none in eval mode."""
     learnt = []
     for mode in (Train(), Eval()):
         life, error = attempt(flow.play, [mode, Learn(*probe.inputs)])
@@ -111,12 +114,12 @@ def gradients_only_in_training(flow: Living, probe: Probe) -> bool:
 
 
 def name_culprits(subject: Subject, point: Batch) -> tuple[dict[str, Any], str]:
-    """More numbers for the reader; nothing here acquits."""
+    """Numbers for the report; the verdict does not depend on them."""
     return (culprits(subject, point) if offers(subject, LivingParametric) else {}), ""
 
 
 def slopes(flow: Parametric, batch: Batch) -> Iterator[tuple[Probe, Slope, Array]]:
-    """The derivatives of the calls that training differentiates."""
+    """The derivatives of the calls that training differentiates, with their probes and points."""
     for probe in training_probes(flow, batch):
         slope, usable = slope_of(flow, probe, batch.seed)
         if usable.any():
@@ -124,7 +127,7 @@ def slopes(flow: Parametric, batch: Batch) -> Iterator[tuple[Probe, Slope, Array
 
 
 def echo(flow: Parametric, batch: Batch) -> Callable[[], Array]:
-    """How these comparisons answer to rounding, the most that one of them does."""
+    """The largest self-comparison noise of these derivatives; see `Slope.echo`."""
     each = [slope.echo(len(batch.x)) for _, slope, _ in slopes(flow, batch)]
     return lambda: np.max([np.abs(one()) for one in each], axis=0)
 
@@ -145,8 +148,8 @@ def echo(flow: Parametric, batch: Batch) -> Callable[[], Array]:
     cases=(INVERSE_IN_TRAINING, TRAIN, CONTEXT),
 )
 def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
-    r"""Autograd's derivative of what the normalizing call and log_prob return, with respect to the
-    parameters, is its derivative. Where a log-density is trained by, the call may record nothing.
+    """Autograd's derivative of the normalizing call and of log_prob with respect to the parameters
+    is their derivative. If training uses log_prob, the normalizing call may record no graph.
 
     Measured along one direction of the space of all parameters, against differences.
     """
@@ -165,7 +168,7 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
             judged |= usable
             found.append((probe.name, compared))
     if any(name == "log_prob" and compared.slope for name, compared in found):
-        # Who trains by a log-density may well draw and transform without recording anything.
+        # If training uses a log-density, other calls may run without a graph.
         found = [one for one in found if one[0] == "log_prob" or one[1].slope]
     if not found:
         return Residual(np.zeros(len(judged)), decidable=judged)
@@ -174,9 +177,9 @@ def parameter_gradient(flow: Parametric, batch: Batch) -> Residual:
     return worst.residual(judged, f"of {name}", trivial=idle)
 
 
-@requires("its log-det is exact, and its gradients are held to differences")
+@requires("its log-det is exact, and its gradients are compared with differences")
 def is_estimated_or_adaptive(flow: Flow) -> bool:
-    """What is estimated, or solved by steps that adapt, is no match for differences."""
+    """Estimates and adaptive solvers are too rough for differences."""
     return flow.certainty.estimate
 
 
@@ -190,13 +193,13 @@ def is_estimated_or_adaptive(flow: Flow) -> bool:
     scales=NEARBY,
     local=False,
     applies=in_double & true_gradients & is_estimated_or_adaptive & has_parameters & moves_little,
-    source="a time, a scale or a net that is detached before a solver takes it is never trained "
+    source="a time, a scale or a net that is detached before a solver is never trained "
     "(Chen et al., arXiv:1806.07366, section 2: the end time has a gradient, too)",
     pointwise=True,
 )
 def parameters_reached(flow: LivingParametric, batch: Batch) -> Residual:
-    """Where the log-det is estimated as well, each parameter that moves the values of the normalizing
-    call smoothly gets a gradient from a step of training, in train or in eval mode.
+    """With an estimated log-det too, each parameter that moves the values of the normalizing call
+    smoothly gets a gradient from a training step, in train or in eval mode.
     """
     rows, call = len(batch.x), flow.normalizing
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Laws of gradients in the parameters: finite, and reaching every one."""
+"""Gradients with respect to parameters are finite and reach every parameter."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from flowref.model import (
 from flowref.model.abilities import Living
 from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
-# How much farther out points lie as well, where tails are chosen by torch.where.
+# Factor of points farther out, where tails are chosen by torch.where.
 FARTHER = 4.0
-# Perturbations and steps after which a parameter without any gradient is called dead.
+# Perturbations and training steps after which a parameter without gradient counts as dead.
 SEEDS, STEPS = 4, 3
 
 
@@ -49,10 +49,11 @@ SEEDS, STEPS = 4, 3
     pointwise=True,
 )
 def gradients_finite(flow: Living, batch: Batch) -> Residual:
-    """At ordinary points, and at points four times as far out, where the loss is finite and its square is, its gradient is
-    finite for every parameter; and that of the input is where all entries are zero or one, and differences have a limit.
+    """At ordinary points, and at points four times as far out, if the loss and its square are
+    finite, its gradient is finite for every parameter; so is the gradient of the input at entries
+    of zero or one, if differences converge.
     """
-    # Points without special values: where a map has a kink, a gradient may not exist.
+    # Random points: at a kink of the map a gradient may not exist.
     points = draw_points(flow.domain, batch.x.shape, np.random.default_rng(batch.seed))
     ordinary = Batch(points, batch.context, batch.seed)
     life, error = attempt(flow.play, [Learn(data(flow, ordinary), batch.context)])
@@ -77,15 +78,15 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
         return absent(
             [place],
             len(batch.x),
-            "autograd's derivative of {} is not finite, and differences have one",
+            "autograd's derivative of {} is not finite, and differences converge",
         )
     note = f"the loss{where} is {outcome.loss:.4g}, and the gradient of {{}} is not finite"
     return absent(broken, len(batch.x), note, decidable=np.full(len(batch.x), finite))
 
 
 def lost_in(flow: Living, outcome: Trained) -> tuple[bool, list[str]]:
-    """Whether a loss is one of which gradients are asked, and the parameters of which they are not finite."""
-    # Derivatives may divide by squares, and so overflow long before the loss does.
+    """Whether a loss should have gradients, and the parameters whose gradient is not finite."""
+    # Derivatives may divide by squares, and overflow long before the loss does.
     finite = bool(abs(outcome.loss) < math.sqrt(np.finfo(flow.dtype).max))
     broken = [
         name
@@ -95,9 +96,9 @@ def lost_in(flow: Living, outcome: Trained) -> tuple[bool, list[str]]:
     return finite, broken
 
 
-# Advice, because healthy tensors without any gradient exist: weights that a mask empties when there
-# is one feature, the only logit of a softmax, the parameters of a base that the loss does not
-# reach, a context net without context.
+# Advice, because healthy tensors without any gradient exist: weights that a mask empties for a
+# single feature, the only logit of a softmax, the parameters of a base that the loss does not
+# reach, a context network without context.
 @law(
     "gradient/reaches-parameters",
     key="hygiene/no-dead-parameters",
@@ -111,8 +112,8 @@ def lost_in(flow: Living, outcome: Trained) -> tuple[bool, list[str]]:
     cases=(CONTEXT,),
 )
 def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
-    """Every parameter tensor gets a gradient that is not zero, within a few steps and for some
-    values of the others; the loss does not overwrite what autograd needs to go back to them.
+    """Every parameter tensor gets a nonzero gradient within a few steps and for some values of the
+    others; the loss does not overwrite tensors that autograd needs.
     """
     step = Learn(data(flow, batch), batch.context)
     alive: set[str] = set()
@@ -127,35 +128,34 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
             names.update(outcome.gradients)
             alive.update(name for name, g in outcome.gradients.items() if g is not None and g.any())
 
-    # As built: zero-initialized outputs hide what is behind them for one step, and dead pairs of
-    # zeros for ever. In either mode: some parameters matter in one of them only.
+    # As built: zero-initialized outputs hide the layers behind them for one step, and dead pairs of
+    # zeros for ever. In both modes, since some parameters matter in one only.
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
     for mode in modes:
         train(*mode)
         if sparing(flow) and names and not names - alive:
             break
     if names - alive and not flow.promises.get("fixed"):
-        # A tensor that stays at zero gradient only for the weights as given (units that happen to
-        # be off) is spared.
+        # Tensors with zero gradient only for the given weights (units that are off) are exempt.
         for seed in range(SEEDS):
             train(Nudge(batch.seed + seed, 0.5))
     if overwritten and not names:
-        note = f"no parameter ever received a gradient: the way back raises {overwritten[0]}"
+        note = f"no parameter ever received a gradient: the backward pass raises {overwritten[0]}"
         return flags(True, len(batch.x), note)
     if names - alive and flow.facts.optional_context:
-        raise Unsupported("its context may reach more: the case [context] tells", waits=False)
+        raise Unsupported("its context may reach more: see the case [context]", waits=False)
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
 
 
-# Training steps within which every parameter is reached, and how far all of them are moved to see
-# whether one that was not can be.
+# Training steps within which every parameter is reached, and the perturbation that tests whether an
+# unreached parameter can be.
 PATIENCE, FIRST, TOUCH, POINTS = 8, 2, 1e-3, 48
-# The size of a step that leads no large model away, and moves what was zero all the same.
+# A step that moves zeros without moving a large model far.
 GENTLE = 1e-6
-# Another mean of the base.
+# The mean of the base in a second attempt.
 OFF = 0.37
-# What rounding leaves of a gradient that is zero, as that of a direction that is divided by its length, beside
-# the largest gradient.
+# Rounding of a zero gradient, as of a direction divided by its length, relative to the largest
+# gradient.
 RESIDUE = 1e-12
 
 
@@ -172,12 +172,12 @@ RESIDUE = 1e-12
     pointwise=True,
 )
 def no_dead_start(flow: Living, batch: Batch) -> Residual:
-    """As built, training reaches every parameter that it reaches once all parameters are moved by a
-    thousandth.
+    """As built, training reaches every parameter that it reaches after all parameters are moved by
+    0.001.
 
-    A zero-initialized last layer is reached in one step, and what is behind it in two.
+    A zero-initialized last layer is reached in one step, and the layers behind it in two.
     """
-    # Points without special values, enough of them for every unit to see some.
+    # Random points, enough of them to activate every unit.
     rng = np.random.default_rng(batch.seed)
     called = "log_prob" if "log_prob" in flow.calls else flow.normalizing
     count = affordable_row_count(flow, POINTS, 2, called, graphed=True)
@@ -189,7 +189,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
     names: set[str] = set()
     astray = False
     modes: list[list[Step[Any]]] = [[Train()], [Eval()]] if flow.stateful else [[]]
-    # Of what is dear few steps are made first, which reach everything as a rule.
+    # Expensive flows take few steps first, which mostly reach everything.
     plans = [[*mode, *([step] * PATIENCE)] for mode in modes]
     if sparing(flow):
         plans.insert(0, [*modes[0], *([replace(step, rate=GENTLE)] * FIRST)])
@@ -198,7 +198,7 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
         life, error = attempt(flow.play, plan)
         for outcome in [] if error else life[len(mode) :]:
             if not np.isfinite(outcome.loss):
-                # Steps of this length may lead a large model away: what it learnt before counts.
+                # Longer steps may move a large model far: parameters reached before count.
                 astray = True
                 break
             names.update(outcome.gradients)
@@ -216,18 +216,16 @@ def no_dead_start(flow: Living, batch: Batch) -> Residual:
         revived |= set() if error else reached(life[-1], RESIDUE)
     dead = (names - alive) & revived
     for mode in modes if dead and called != "log_prob" else []:
-        # Where images lie at the base's mean, as all that a scale or a bound of zero cuts off, its gradient is none.
+        # If all images lie at the mean of the base, as with a zero scale, their gradient is zero.
         life, error = attempt(flow.play, [*mode, *([replace(step, center=OFF)] * PATIENCE)])
         for outcome in () if error else life[len(mode) :]:
             dead -= reached(outcome)
-    note = (
-        f"{{}} got no gradient in {PATIENCE} steps from where it is built, and gets one beside it"
-    )
+    note = f"{{}} got no gradient in {PATIENCE} steps as built, and gets one after a small perturbation"
     return absent(sorted(dead), len(batch.x), note)
 
 
 def reached(outcome: Trained, share: float = 0.0) -> set[str]:
-    """The parameters that get a gradient that is not zero, and beyond this share of the largest there is."""
+    """The parameters with a nonzero gradient, above this share of the largest one."""
     sizes = {
         name: float(np.abs(g).max(initial=0.0))
         for name, g in outcome.gradients.items()

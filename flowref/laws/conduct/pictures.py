@@ -1,4 +1,4 @@
-"""Autograd's derivatives beside difference quotients, entry by entry."""
+"""Figures of autograd's derivatives next to difference quotients, entry by entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENTRIES, STEP = 24, 2.0**-10
 
 
 def jacobian_gap(flow: Any, batch: Batch) -> Figure:
-    """The Jacobian of forward: autograd's, and that of differences."""
+    """The Jacobian of forward by autograd minus that by differences."""
     true = jacobian_by_differences(batch, lambda x, context: flow.forward(x, context).value)
     count = len(true)
     x = np.repeat(batch.x[:1], count, axis=0)
@@ -24,22 +24,22 @@ def jacobian_gap(flow: Any, batch: Batch) -> Figure:
 
 
 def log_det_gradient_gap(flow: Any, batch: Batch) -> Figure:
-    """The gradient of the log-det: autograd's, and that of differences."""
+    """The gradient of the log-det by autograd minus that by differences."""
     reported = flow.vjp("forward", batch.x, batch.context, None, np.ones(1))
     true = jacobian_by_differences(batch, lambda x, c: per_point(flow.forward(x, c).ladj, len(x)))
     return _figure("autograd minus differences: gradient of the log-det", reported, true)
 
 
 def score_gap(flow: Any, batch: Batch) -> Figure:
-    """The gradient of the log-density: autograd's, and that of differences."""
+    """The gradient of the log-density by autograd minus that by differences."""
     reported = flow.vjp("log_prob", batch.x, batch.context, np.ones(1), None)
     true = jacobian_by_differences(batch, lambda x, context: flow.log_prob(x, context))
     return _figure("autograd minus differences: gradient of log p(x)", reported, true)
 
 
 def jacobian_by_differences(batch: Batch, call: Any) -> Array:
-    """The Jacobian of a call at one point, ``(outputs, inputs)``, by central differences of two
-    steps, extrapolated.
+    """The Jacobian of a call at one point, ``(outputs, inputs)``, by extrapolated central
+    differences of two steps.
     """
     point = batch.x[0].reshape(-1)
     size = len(point)

@@ -1,4 +1,4 @@
-"""The law of the precision that a setting of the process allows: whether 64-bit types are there."""
+"""Precision with 64-bit types on and off (JAX)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from flowref.model import ADVICE, EXACT, GIVEN, Batch, Residual, Unsupported, la
 from flowref.model.abilities import Narrowed
 
 
-# Advice: a number that is wider than what it was made of is right, and a truncated one is what is there.
-# Log-dets and densities are left alone: a sum may be wider than what it adds up.
+# Advice: a wider result is right, and a truncated one is all there is. Log-dets and densities are
+# exempt: a sum may be wider than its terms.
 @law(
     "dtype/follows[float32]",
     key="conduct/float32-kept",
@@ -24,8 +24,8 @@ from flowref.model.abilities import Narrowed
     "with a warning",
 )
 def float32_kept(flow: Narrowed, batch: Batch) -> Residual:
-    """A float32 object maps float32 points to float32 points where 64-bit types are on, and asks for no
-    64-bit number where they are off.
+    """A float32 object maps float32 points to float32 points with 64-bit types on, and requests no
+    64-bit number with them off.
     """
     seen: list[str] = []
     refusals: list[str] = []
@@ -38,9 +38,7 @@ def float32_kept(flow: Narrowed, batch: Batch) -> Residual:
             refusals.append(refusal)
             continue
         if off[1]:
-            seen.append(
-                f"{probe.name} asks for what is not there where 64-bit types are off: {off[1]}"
-            )
+            seen.append(f"{probe.name} requests a 64-bit type where these are off: {off[1]}")
         if error:
             seen.append(f"{probe.name} refuses float32 points where 64-bit types are on: {error}")
         elif on[0][0] == "float64":

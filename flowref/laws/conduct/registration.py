@@ -1,4 +1,4 @@
-"""Laws of what is a parameter: what moves the result is listed and saved, and gradients alone move it."""
+"""State that affects results is registered and saved, and only gradients move parameters."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from flowref.model.steps import (
     Weights,
 )
 
-# How far a leaf is moved, and by how much results must differ to depend on it.
+# The perturbation of a leaf, and the difference of results that shows a dependence.
 SWAY, APART = 0.5, 1e-9
-# So many of an object whose calls are heavy are moved.
+# The number of leaves that are moved if calls are heavy.
 FEW = 3
-# Batches that are counted, how many counters are looked at, and how far on one is set.
+# Batches that are counted, the largest number of counters, and the value that one is advanced by.
 BATCHES, MOST, LATER = 3, 4, 1e6
 
 
@@ -52,8 +52,8 @@ BATCHES, MOST, LATER = 3, 4, 1e6
     pointwise=True,
 )
 def registered(flow: Living, batch: Batch) -> Residual:
-    """What requires a gradient and moves the result of a call is among parameters(), and so trained,
-    saved and moved to a device.
+    """A tensor that requires a gradient and affects the result of a call is among parameters(),
+    and so is trained, saved and moved to a device.
     """
     (hidden,) = flow.play([Unregistered()])
     if not hidden:
@@ -62,7 +62,7 @@ def registered(flow: Living, batch: Batch) -> Residual:
     runs = [probe.step() for probe in probed]
     plain = flow.play(runs)
     matter = []
-    if sparing(flow) and len(hidden) > FEW:  # those of many layers are alike
+    if sparing(flow) and len(hidden) > FEW:  # leaves of many layers are alike
         hidden = [hidden[round(at)] for at in np.linspace(0, len(hidden) - 1, FEW)]
     for path in hidden:
         life, error = attempt(flow.play, [Sway(path, runs, SWAY)])
@@ -91,7 +91,7 @@ def registered(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def counters_registered(flow: Living, batch: Batch) -> Residual:
-    """A number that batches in train mode move, and that moves what a call in train mode returns, is in the
+    """A number that train-mode batches change, and that affects calls in train mode, is in the
     state_dict.
     """
     probe = normalizing_probe(flow, batch)
@@ -111,12 +111,12 @@ def counters_registered(flow: Living, batch: Batch) -> Residual:
         kept, error = attempt(flow.play, [*lived_on, Reload(), Counters()])
         if not error and kept[-1].get(name) != after[name]:
             matter.append(name)
-    note = "{} counts calls in train mode, moves what they return, and is in no state_dict"
+    note = "{} counts calls in train mode, changes their results, and is not in the state_dict"
     return absent(matter, len(batch.x), note)
 
 
 def outcomes_differ(one: Mapped, other: Mapped) -> bool:
-    """Whether two outcomes differ by more than rounding."""
+    """Whether two outcomes differ by more than rounding, or in shape."""
     if np.ndim(one.value) and np.shape(one.value) != np.shape(other.value):
         return True
     gaps = outcome_gap(one, other, len(one.value)) if np.ndim(one.value) else np.zeros((1, 2))
@@ -136,14 +136,14 @@ def outcomes_differ(one: Mapped, other: Mapped) -> bool:
     source="parameters are moved by an optimizer; initialization from data happens once (Kingma and Dhariwal 2018, section 3.1)",
 )
 def parameters_kept(flow: Living, batch: Batch) -> Residual:
-    """After the first train-mode batch, which may initialize them, no call of either mode writes to
-    a trained parameter, and what a batch leaves in the state it leaves in forward: going backward leaves
-    nothing more.
+    """After the first train-mode batch, which may initialize them, no call of either mode writes
+    to a trained parameter. A batch updates the state in the forward pass only, not in the backward
+    pass.
     """
     first, waiting = attempt(normalizing_probe, flow, batch)
     if waiting:
         first = after_train(flow, batch)
-    # The next batch is another one: statistics that are stored anew would move.
+    # The next batch is another one, so that recomputed statistics would change.
     other = first.mapped(lambda array: 0.5 * np.roll(array, 1, axis=0) + 0.5 * array)
     if not waiting and attempt(other)[1]:
         other = first
@@ -155,7 +155,7 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
     others = [first] if waiting else probes(flow, batch, complete=False)
     for probe in others:
         if sparing(flow) and probe.name == first.name and not waiting:
-            continue  # the life above made that call again, at other points
+            continue  # the history above made that call again, at other points
         after, error = attempt(flow.play, [*begin, probe.step(), Weights()])
         if not error:
             names = changed(after[2], after[4])
@@ -165,8 +165,9 @@ def parameters_kept(flow: Living, batch: Batch) -> Residual:
 
 
 def left_by_backward(flow: Living, batch: Batch, first: Probe) -> list[str]:
-    """Floating tensors of the state that are others after a training step of no size than after the call
-    alone: what runs forward once more on the way back, as where it is recomputed, updates them twice.
+    """Floating tensors of the state that differ after a training step of size zero from those
+    after the call alone: a forward pass that is recomputed in the backward pass updates them
+    twice.
     """
     asked = probe_of(flow, "log_prob", *first.inputs) if "log_prob" in flow.calls else first
     alone, refused = attempt(flow.play, [Train(), asked.step(draws=None), State()])
@@ -186,8 +187,8 @@ def left_by_backward(flow: Living, batch: Batch, first: Probe) -> list[str]:
 
 
 def after_train(flow: Living, batch: Batch) -> Probe:
-    """The call of an object that refuses eval mode before its first batch in train mode; what it
-    refuses after that raises.
+    """The call of an object that raises in eval mode before its first train-mode batch. An
+    exception after that batch passes through.
     """
     if "forward" not in flow.calls or flow.normalizing != "forward":
         return normalizing_probe(flow, batch)

@@ -1,4 +1,4 @@
-"""What eval mode comes to where train mode is shown the same batch again and again."""
+"""The limit of eval mode as train mode sees the same batch repeatedly."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from flowref.model.budget import means
 from flowref.model.steps import Eval, State, Step, Train
 from flowref.model.structure.lines import by_entry, fit_lines
 
-# Rows of a batch, its spread, and by how much another one is larger, or lies higher.
+# Rows of a batch, its spread, and the factor and shift of other batches.
 ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
-# How often a batch is shown: so often, and where averages still move, so often.
+# Repetitions of a batch, and the larger number if averages still move.
 SHOWN = (60, 600)
-# Rows that tell whether there is anything to be shown to a heavy object.
+# Rows for a first glance at expensive objects.
 FEW = 3
-# Shares that still move, that are whole, and that are neither; what a line leaves of a spread.
+# Thresholds of shares: still moving, an integer, neither; and the relative residual of an affine
+# fit.
 MOVING, WHOLE, BETWEEN, BENT = 0.02, 0.05, 0.12, 1e-6
-# Features of a vector whose matrix is fitted to so many rows.
+# Features of a vector up to which a matrix is fitted to the batch.
 SHORT = 6
-# Work of a call, in operations, beyond which averages that move slowly are not waited for.
+# Operations of a call beyond which slowly moving averages are not followed.
 PATIENT = 2000
 
 
 class Lines(NamedTuple):
-    """The line of each entry of an output in the same entry of its input, ``(entries,)``: its slope,
-    and where the mean of the batch goes.
+    """The affine map of each output entry in the same input entry, ``(entries,)``: its slope, and
+    the image of the mean of the batch.
     """
 
     slope: Array
@@ -43,8 +44,9 @@ class Lines(NamedTuple):
 
 
 class Course(NamedTuple):
-    """The lines of an object that is shown a batch: the last in train mode, those in eval mode after
-    two thirds and after all of it, and whether it was still moving between.
+    """The affine maps of an object that sees one batch repeatedly: the last in train mode, those
+    in eval mode after two thirds and after all repetitions, and whether they still moved in
+    between.
     """
 
     trained: Lines
@@ -54,8 +56,8 @@ class Course(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """How an output follows the batch, per entry: the power of its spread by which it is divided,
-    and the share of its level that is taken off; nan where that cannot be told.
+    """How an output depends on the batch, per entry ``(entries,)``: the power of the spread that
+    it is divided by, and the share of the level that is subtracted; nan if unknown.
     """
 
     spread: Array
@@ -72,13 +74,13 @@ class Shares(NamedTuple):
     effort=2,
     size=3,
     scales=GIVEN,
-    source="running statistics stand for those of the batches: shown one batch for ever, they become its own",
+    source="running statistics stand for those of the batches: fed one batch repeatedly, they become its own",
 )
 def settled(flow: LivingBijection, batch: Batch) -> Residual:
-    """Where train mode moves the lines by which eval mode maps each entry: after one batch was shown
-    many times, these take off its mean, or nothing, and divide by its spread, or by nothing; never
-    by a part of it, or by another power; and all that train mode takes off and divides by. Where both
-    modes normalize, by lines or by matrices, the batch comes out as wide in either, and at the same place.
+    """If train mode changes the affine map of eval mode per entry: fed one batch repeatedly, eval
+    mode converges to subtracting its mean, or nothing, and dividing by its standard deviation, or
+    nothing, as train mode does; never by a part or another power of it. If both modes normalize,
+    by affine maps or by matrices, their outputs for that batch have the same width and location.
     """
     if flow.domain.kind != "real":
         raise Unsupported("its domain is not all reals", waits=False)
@@ -109,25 +111,25 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
                 trained, late, found[:2], (x, LARGER * x)
             )
             if note and not all(one.moving for one in found):
-                raise Unsupported("train mode does not go on moving what it holds", waits=False)
+                raise Unsupported("train mode does not keep updating its statistics", waits=False)
             return flags(bool(note), len(batch.x), note)
-    raise Unsupported("its averages still remember too much of their past", waits=False)
+    raise Unsupported("older batches still have too much weight in its averages", waits=False)
 
 
 def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
-    """Raise `Unsupported` where one batch in train mode moves nothing, or eval mode has no lines, as
-    a few rows tell.
+    """Raise `Unsupported` if one train-mode batch moves nothing, or eval mode is not affine per
+    entry, for a few rows.
     """
     run = probe_of(flow, flow.normalizing, x, context).step()
     life = played(flow, [Eval(), run, Train(), run, Eval(), run], fresh=True)
     before, after = (np.asarray(life[index].value, dtype=np.float64) for index in (1, -1))
     if np.array_equal(before, after, equal_nan=True):
-        raise Unsupported("train mode does not move what eval mode does", waits=False)
+        raise Unsupported("train mode does not change eval mode", waits=False)
     entrywise_lines(x, after)
 
 
 def matrices_alone(flow: LivingBijection, x: Array, context: Array | None) -> bool:
-    """Whether train mode maps a batch of short vectors by one matrix, and not each entry by a line."""
+    """Whether train mode maps a batch of short vectors by one matrix, and not entry by entry."""
     if context is not None or len(flow.event_shape) != 1 or x[0].size > SHORT:
         return False
     run = probe_of(flow, flow.normalizing, x, None).step()
@@ -139,7 +141,9 @@ def matrices_alone(flow: LivingBijection, x: Array, context: Array | None) -> bo
 
 
 def matrix(x: Array, y: Array) -> Array | None:
-    """The matrix of the affine map that a batch went through, or None where it went through none."""
+    """The matrix ``(d, d)`` of the affine map from x to y, both ``(n, d)``; None if it is not
+    affine.
+    """
     if x.shape != y.shape or not np.isfinite(y).all():
         return None
     known = np.concatenate([x - x.mean(0), np.ones((len(x), 1))], 1)
@@ -149,30 +153,30 @@ def matrix(x: Array, y: Array) -> Array | None:
 
 
 def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
-    """Whether eval mode comes to map a batch that lies higher by the matrix of train mode, but for a
-    factor.
+    """Whether eval mode converges to the matrix of train mode, up to a factor, for a shifted
+    batch.
     """
     points = x + HIGHER
     outputs, _ = shown_to(flow, points, None, SHOWN[0])
     found = [one for out in outputs if (one := matrix(points, out)) is not None]
     if len(found) < len(outputs):
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     trained, early, late = found
     size = np.linalg.norm(trained)
     if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
-        raise Unsupported("its averages still remember too much of their past", waits=False)
+        raise Unsupported("older batches still have too much weight in its averages", waits=False)
     factor = float((late * trained).sum() / size**2)
     off = np.linalg.norm(late - factor * trained) > BETWEEN * size
     off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
-    note = "shown one batch for ever, eval mode maps it by another matrix than train mode"
+    note = "fed one batch repeatedly, eval mode and train mode map it by different matrices"
     return flags(bool(off), len(batch.x), note)
 
 
 def shown_to(
     flow: LivingBijection, x: Array, context: Array | None, shown: int
 ) -> tuple[list[Array], bool]:
-    """What a new object that is shown a batch returns for it: at last in train mode, in eval mode after
-    two thirds and at last; and whether it was still moving between.
+    """Outputs of a new object that sees one batch repeatedly: last in train mode, in eval mode
+    after two thirds, and in eval mode at the end; and whether it still moved in between.
     """
     run = probe_of(flow, flow.normalizing, x, context).step()
     first: list[Step[object]] = [Train(), *[run] * (2 * shown // 3), Eval(), run, State()]
@@ -180,21 +184,21 @@ def shown_to(
     life = played(flow, steps, fresh=True)
     half = len(first)
     if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
-        raise Unsupported("train mode does not move what eval mode does", waits=False)
+        raise Unsupported("train mode does not change eval mode", waits=False)
     values = (life[-4], life[half - 2], life[-2])
     outputs = [np.asarray(out.value, dtype=np.float64) for out in values]
     return outputs, statistics_changed(life[half - 1], life[-1])
 
 
 def course(flow: LivingBijection, x: Array, context: Array | None, shown: int) -> Course:
-    """What becomes of a new object that is shown a batch."""
+    """The affine maps of a new object that sees one batch repeatedly."""
     outputs, moving = shown_to(flow, x, context, shown)
     trained, early, late = (entrywise_lines(x, out) for out in outputs)
     return Course(trained, early, late, moving)
 
 
 def statistics_changed(early: dict[str, Array], late: dict[str, Array]) -> bool:
-    """Whether a number changes that is no counter."""
+    """Whether a floating number of the state still changes, other than a counter."""
     return any(
         value.dtype.kind == "f" and value.shape == late[name].shape and (value != late[name]).any()
         for name, value in early.items()
@@ -203,20 +207,20 @@ def statistics_changed(early: dict[str, Array], late: dict[str, Array]) -> bool:
 
 
 def entrywise_lines(x: Array, y: Array) -> Lines:
-    """Lines per entry. Raises `Unsupported` where an output is none."""
+    """The affine map per entry. Raises `Unsupported` if the output is not affine per entry."""
     if x.shape != y.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
     out = by_entry(y)
     slope, _, off = fit_lines(by_entry(x), out)
     spread = np.ptp(out, axis=1)
     if not (off <= BENT * spread).all() or not (spread > 0).all():
-        raise Unsupported("its outputs are no lines in the same entry of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
     return Lines(slope, out.mean(1))
 
 
 def batch_shares(usual: Lines, larger: Lines, higher: Lines) -> Shares:
-    """What follows the batch, from the lines for a batch, for one that is larger, and for one that
-    lies higher.
+    """The dependence on the batch, from the affine maps for a batch, for a scaled and for a
+    shifted one.
     """
     with np.errstate(all="ignore"):
         power = np.log(usual.slope / larger.slope) / np.log(LARGER)
@@ -226,25 +230,25 @@ def batch_shares(usual: Lines, larger: Lines, higher: Lines) -> Shares:
 
 
 def eval_mode_fault(trained: Shares, late: Shares) -> str:
-    """What is wrong with what eval mode came to, or nothing."""
+    """The error message for the limit of eval mode; empty if it is right."""
     for name, before, after in zip(("spread", "mean"), trained, late, strict=True):
         known = after[np.isfinite(after)]
         between = np.minimum(np.abs(known), np.abs(known - 1)) > BETWEEN
         if between.any():
             return (
-                f"shown one batch for ever, eval mode follows its {name} by {known[between][0]:.3g}"
+                f"fed one batch repeatedly, eval mode follows its {name} by {known[between][0]:.3g}"
             )
         gone = (np.abs(before - 1) <= WHOLE) & (np.abs(after) <= WHOLE)
         if gone.any():
-            return f"eval mode never learns the {name} that train mode goes by"
+            return f"eval mode never converges to the {name} that train mode uses"
     return ""
 
 
 def otherwise(
     trained: Shares, late: Shares, found: Sequence[Course], batches: Sequence[Array]
 ) -> str:
-    """How eval mode maps a batch that it has settled to otherwise than train mode does, where both take off
-    its mean and divide by its spread; or nothing.
+    """The error message if eval mode maps the repeated batch differently from train mode, both
+    normalizing; else empty.
     """
     with np.errstate(invalid="ignore"):
         both = np.all([np.abs(one - 1) <= WHOLE for one in (*trained, *late)], axis=0)
@@ -258,9 +262,9 @@ def otherwise(
         if (np.abs(np.log(np.abs(wider))) > BETWEEN).any() or (wider < 0).any():
             odd = wider[np.abs(wider - 1).argmax()]
             return (
-                f"shown one batch for ever, eval mode maps it {odd:.3g} times as wide as train mode"
+                f"fed one batch repeatedly, eval mode maps it {odd:.3g} times as wide as train mode"
             )
         if (np.abs(beside) > BETWEEN).any():
             odd = beside[np.abs(beside).argmax()]
-            return f"shown one batch for ever, eval mode maps it {odd:.3g} of its spread beside where train mode does"
+            return f"fed one batch repeatedly, eval mode maps it {odd:.3g} of its spread away from train mode"
     return ""

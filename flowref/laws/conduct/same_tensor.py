@@ -1,4 +1,4 @@
-"""The law of calls that are made again with the same tensor: what it holds counts, not which it is."""
+"""Repeated calls with the same tensor: its values count, not its identity."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Steps = Sequence[Step[Any]]
     cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
 def same_tensor(flow: Living, batch: Batch) -> Residual:
-    """A call that is made again with the same tensor, after other values were written to it, or
-    other parameters to the object, returns what it returns for these.
+    """A repeated call with the same tensor, after other values were written to it or other
+    parameters to the object, returns the result of the new values.
     """
     rows = len(batch.x)
     probed = probes(flow, batch, calls=(*POINTWISE, *BATCHED))
@@ -43,7 +43,7 @@ def same_tensor(flow: Living, batch: Batch) -> Residual:
         step: Steps = [Train(), nudge(flow, batch), Eval()]
         lives["an optimizer's step"] = [*step, *asked], [*held, *step, *held]
     if rows > 1:
-        # Each point becomes the one before it, which is a point that the call takes.
+        # Points are shifted by one row, so that each is accepted.
         moved = {id(one.points): np.roll(one.points, 1, axis=0) for one in probed}
         unique = {id(one.points): one.points for one in probed}
         writes = [Overwrite(points, moved[key]) for key, points in unique.items()]
@@ -58,14 +58,14 @@ def same_tensor(flow: Living, batch: Batch) -> Residual:
             stale.append(name)
     if not seen:
         raise Unsupported("it takes one point at a time, and has no parameters that move")
-    note = "the same tensor was answered with a result of before "
+    note = "the same tensor returned its result from before "
     return probe_agreement_residual(seen, rows, note + " and before ".join(stale))
 
 
 def _compared(
     flow: Living, probed: Sequence[Probe], one: Steps, other: Steps
 ) -> list[tuple[Probe, Mapped, Mapped]]:
-    """The last outcomes of two lives, one for each probe; none where a life is refused."""
+    """The last outcomes of two histories, one pair per probe; empty if a history raises."""
     first, error = attempt(flow.play, one)
     if error:
         return []

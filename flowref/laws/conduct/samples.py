@@ -1,6 +1,4 @@
-"""Laws of samplers as calls: none at all, dtype, gradients, and what the random state has to do with
-samples.
-"""
+"""Samplers as calls: zero samples, dtype, gradients and random states."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ from flowref.model.steps import Carry, Eval, Nudge, Pathwise, Step, Train
 
 
 class LivingSampler(Living, Sampler, Protocol):
-    """Samples of an object that lives."""
+    """A sampler of an object with state."""
 
 
 # The random states of two draws.
@@ -41,7 +39,7 @@ TINY = 1e-3
 
 @requires("its distribution has atoms")
 def continuous(flow: Flow) -> bool:
-    """Two samples of a continuous distribution are not alike."""
+    """Two samples of a continuous distribution differ."""
     return not flow.promises.get("atoms")
 
 
@@ -55,7 +53,7 @@ def continuous(flow: Flow) -> bool:
     size=1,
     scales=GIVEN,
     applies=unconditional,
-    source="a loop over what is left to draw ends with none",
+    source="a sampling loop may end with no points left to draw",
 )
 def sample_none(flow: Sampler, batch: Batch) -> Residual:
     """sample(0) returns no points, in the shape of data."""
@@ -77,7 +75,7 @@ def sample_none(flow: Sampler, batch: Batch) -> Residual:
     source="a sampler that seeds, or keeps a seeded generator of its own, draws the same points for ever",
 )
 def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
-    """Two calls of sample draw other points."""
+    """Two calls of sample return different points."""
     probe = sampling_probe(flow, batch, "sample")
     first, second = (np.asarray(out.value) for out in draws_in_states(flow, probe, ONE, OTHER))
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
@@ -98,7 +96,7 @@ def samples_differ(flow: LivingSampler, batch: Batch) -> Residual:
     source="an experiment is repeatable if the seeds of torch, numpy and Python decide what is drawn",
 )
 def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
-    """Under the same seed the same samples are drawn."""
+    """Under the same seed sample returns the same points."""
     probe = sampling_probe(flow, batch, "sample")
     first, second = (np.asarray(out.value) for out in draws_in_states(flow, probe, ONE, ONE))
     differ = first.shape != second.shape or not np.allclose(first, second, equal_nan=True)
@@ -118,11 +116,11 @@ def samples_repeat(flow: LivingSampler, batch: Batch) -> Residual:
     source="torch.randn draws in the default dtype, which is float32 while the parameters are float64",
 )
 def sample_dtype(flow: Sampler, batch: Batch) -> Residual:
-    """A float64 object samples float64, also under the float32 default dtype that users have."""
+    """A float64 object samples float64, also under the usual default dtype float32."""
     probe = sampling_probe(flow, batch, "sample")
     observation, error = attempt(probe.observe, "float32")
     if error and "dtype" not in error:
-        raise Unsupported(f"it cannot be watched ({error})")
+        raise Unsupported(f"its calls cannot be observed ({error})")
     narrow = not error and observation.dtypes[0] == "float32"
     note = f"sample raised {error}" if error else "sample returned float32"
     return flags(bool(error) or narrow, len(batch.x), f"under the float32 default dtype {note}")
@@ -130,13 +128,13 @@ def sample_dtype(flow: Sampler, batch: Batch) -> Residual:
 
 @requires("it has no rsample")
 def reparameterizes(flow: Flow) -> bool:
-    """What is called rsample is there for its gradients."""
+    """rsample exists for its gradients."""
     return "rsample" in flow.calls
 
 
 @requires("it has no trainable parameters")
 def parametric(flow: Flow) -> bool:
-    """Parameters of modules, or the tensors of what holds no modules."""
+    """There are module parameters, or tensors of an object without modules."""
     return flow.trainable or not flow.stateful
 
 
@@ -153,16 +151,16 @@ def parametric(flow: Flow) -> bool:
     cases=(ONE_CONTEXT,),
 )
 def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
-    """Samples of rsample that move with the parameters carry gradients to them, in train mode at
-    least; those of an object that holds no modules, to each tensor that it holds.
+    """Samples of rsample that move with the parameters carry gradients to them, at least in train
+    mode; without modules, to each tensor that the object holds.
     """
     if not flow.trainable:
         return carried(flow, batch)
-    count, dear = few(flow, "rsample"), stepwise(flow, "rsample")
+    count, expensive = few(flow, "rsample"), stepwise(flow, "rsample")
     weights = np.random.default_rng(batch.seed).standard_normal((count, *flow.density_shape))
-    path = Pathwise(count, weights, batch.seed, some=dear)
+    path = Pathwise(count, weights, batch.seed, some=expensive)
     alone = Pathwise(count, weights, batch.seed, alone=True)
-    # Some record nothing for their parameters in eval mode, on purpose: in either mode will do.
+    # Some record no graph in eval mode on purpose: either mode suffices.
     modes: list[list[Step[Any]]] = [[Eval()], [Train()]] if flow.stateful else [[]]
     moves, lost = False, True
     for mode in modes:
@@ -170,7 +168,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
         if error:
             raise Unsupported(f"it refuses to sample ({error})")
         here = life.of(path)
-        if dear and here.slope and np.isfinite(here.slope):  # so they move as well
+        if expensive and here.slope and np.isfinite(here.slope):  # a slope shows that they move
             moves, lost = True, False
             break
         moved = flow.play([*mode, Nudge(batch.seed, TINY), alone]).of(alone)
@@ -178,7 +176,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
             here.value, moved.value, rtol=1e-9, atol=1e-9
         )
         lost &= not here.graph or here.slope == 0
-        if moves and not lost:  # whatever the other mode does
+        if moves and not lost:  # regardless of the other mode
             break
     lost &= moves
     note = "samples of rsample move with the parameters, and carry no gradient to them"
@@ -186,7 +184,7 @@ def rsample_carries(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 def carried(flow: LivingSampler, batch: Batch) -> Residual:
-    """The same of a distribution, whose parameters are the tensors that it holds."""
+    """The same for a distribution, whose parameters are the tensors that it holds."""
     life, error = attempt(flow.play, [Carry(few(flow, "rsample"), TINY)])
     if error:
         raise Unsupported(f"it refuses to sample ({error})")
@@ -204,7 +202,7 @@ def carried(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 def sampling_probe(flow: Flow, batch: Batch, which: str) -> Probe:
-    """A call that draws a few points; of a conditional density for as many contexts."""
+    """A call that draws a few points; of a conditional density, one per context."""
     count, context = few(flow, which), None
     if flow.context_shape is not None:
         rng = np.random.default_rng(batch.seed)
@@ -213,7 +211,7 @@ def sampling_probe(flow: Flow, batch: Batch, which: str) -> Probe:
 
 
 def draws_in_states(flow: Living, probe: Probe, *states: int) -> list[Mapped]:
-    """What one object draws, call after call, in given random states."""
+    """Draws of one object, call after call, in the given random states."""
     life, error = attempt(flow.play, [probe.step(draws=state) for state in states])
     if error:
         raise Unsupported(f"it refuses to sample ({error})")

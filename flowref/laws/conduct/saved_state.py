@@ -1,6 +1,4 @@
-"""Laws of saving and casting with warm caches: what was computed from old parameters is forgotten
-when new ones come.
-"""
+"""Saving and casting with warm caches: values computed from old parameters are discarded."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ from flowref.model import (
 from flowref.model.abilities import Living
 from flowref.model.steps import Cast, Eval, Restore, Rounded, Run, Save, State, Train
 
-MENDED = (
-    "raise on such a batch, or bound its spread from below; who never has one says so with the "
+HINT = (
+    "raise on such a batch, or bound its spread from below; if training never has one, add the "
     "promise varied-batches"
 )
-# What is said where the ordinary batch that follows a degenerate one is lost.
+# The message if an ordinary batch after a degenerate one is not finite.
 LOST = "makes the next ordinary batch come back not finite"
 
 
@@ -54,13 +52,13 @@ LOST = "makes the next ordinary batch come back not finite"
     pointwise=True,
 )
 def restore_equals(flow: Living, batch: Batch) -> Residual:
-    """An object that is given back its saved state_dict after its parameters moved, and after calls
-    were made, returns what it returned when it was saved, with gradients and without, whether it
-    was saved in train mode and loaded in eval mode or the other way round.
+    """After its parameters moved and calls were made, loading its saved state_dict makes an object
+    return what it returned when it was saved: with and without gradients, saved in train mode and
+    loaded in eval mode, or the other way round.
     """
     probed = probes(flow, batch, calls=WITH_KERNELS)
     asked: Steps = [probe.step() for probe in probed]
-    # What is cached is often read without gradients only.
+    # Caches are often read without gradients only.
     quiet: Steps = [probe.step("no_grad") for probe in probed]
     plain, error = attempt(flow.play, [Eval(), *asked, *quiet])
     if error:
@@ -89,8 +87,8 @@ def restore_equals(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def cast_and_back(flow: Living, batch: Batch) -> Residual:
-    """Cast to float32 and back after calls were made, an object returns what it returns when its
-    parameters and buffers are rounded to float32.
+    """Cast to float32 and back after calls were made, an object returns what it returns with
+    parameters and buffers rounded to float32.
     """
     probed = probes(flow, batch)
     asked = [probe.step() for probe in probed]
@@ -99,7 +97,7 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     there: Steps = [*asked, Cast("float32"), *between, Cast("float64"), *asked]
     first = flow.play(plain)[1:]
     life, error = attempt(flow.play, there)
-    if error:  # what does not run in float32 may still be cast
+    if error:  # objects that do not run in float32 may still be cast
         there = [*asked, Cast("float32"), Cast("float64"), *asked]
         life, error = attempt(flow.play, there)
     if error:
@@ -121,8 +119,8 @@ def cast_and_back(flow: Living, batch: Batch) -> Residual:
     source="a last batch of one row, a constant feature: a spread of zero, whose inverse outlives the batch",
 )
 def degenerate_batch(flow: Living, batch: Batch) -> Residual:
-    """A train-mode batch of one row, of equal rows, or with a constant feature is refused, or leaves
-    every parameter and buffer finite, and the next ordinary batch too.
+    """A train-mode batch of one row, of equal rows, or with a constant feature is rejected, or
+    leaves every parameter, buffer and the next ordinary batch finite.
     """
     rows = len(batch.x)
     many = ordinary_rows(flow)
@@ -130,12 +128,12 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
         flow.domain, (many, *flow.event_shape), np.random.default_rng(batch.seed)
     )
     context = None if batch.context is None else np.repeat(batch.context[:1], many, axis=0)
-    # The call that training makes, at ordinary points and at degenerate ones.
+    # The normalizing call, at ordinary and at degenerate points.
     follows = normalizing_probe(flow, Batch(ordinary, context, batch.seed))
     found: dict[str, list[str]] = {}
     for name, points in degenerate(follows.points).items():
         spoiled = follows.at(points).rows(slice(len(points)))
-        # What a first batch leaves, a later one leaves as well, save what happens at the first alone.
+        # Effects of a first batch recur with later ones, except for initialization.
         for fresh in planned(flow, (False, True), (True,)):
             start: Steps = [Train(), spoiled.step()]
             life, error = attempt(
@@ -160,16 +158,17 @@ def degenerate_batch(flow: Living, batch: Batch) -> Residual:
                     wrong = ""
             if wrong:
                 found.setdefault(wrong, []).append(name)
-    told = [
+    messages = [
         f"a train batch {' or '.join(dict.fromkeys(names))} {wrong}"
         for wrong, names in found.items()
     ]
-    return flags(bool(found), rows, "; ".join([*told[:2], MENDED]))
+    return flags(bool(found), rows, "; ".join([*messages[:2], HINT]))
 
 
 def _non_finite_remains(before: Any, after: Any, later: Any, trained: Array, used: Array) -> str:
-    """What a degenerate batch leaves behind, in words: in the state, at once and after an ordinary
-    batch, and in the values of that batch, in train mode and then in eval mode.
+    """A sentence about non-finite remains of a degenerate batch: in the state, at once and after
+    an ordinary batch, and in the values of that batch, in train and in eval mode; empty if there
+    are none.
     """
     names = [*spoilt(before, after), *spoilt(before, later)]
     broken = not np.isfinite(used).all()
@@ -183,8 +182,8 @@ def _non_finite_remains(before: Any, after: Any, later: Any, trained: Array, use
 
 
 def ordinary_batch_finite(flow: Living, follows: Probe, fresh: bool, outs: tuple[Any, Any]) -> bool:
-    """Whether an ordinary batch came back finite, in train mode and in eval mode, wherever it does
-    without the degenerate one: points outside the domain never do.
+    """Whether an ordinary batch is finite in train and eval mode wherever it is without the
+    degenerate one; points outside the domain never are.
     """
     lost = [~np.isfinite(np.asarray(out.value, float)) for out in outs]
     if not any(one.any() for one in lost):
@@ -197,9 +196,7 @@ def ordinary_batch_finite(flow: Living, follows: Probe, fresh: bool, outs: tuple
 
 
 def degenerate(points: Array) -> dict[str, Array]:
-    """Batches whose spread is zero, by what they are called. Points that are numbers, and not
-    vectors, have no further feature to be constant.
-    """
+    """Batches of zero spread, by name. Scalar points have no feature to be constant."""
     found = {
         "of one row": points[:1],
         "of equal rows": np.repeat(points[:1], len(points), axis=0),
@@ -211,7 +208,7 @@ def degenerate(points: Array) -> dict[str, Array]:
 
 
 def spoilt(before: Any, after: Any) -> list[str]:
-    """Names of tensors that were finite and are not."""
+    """Names of tensors that were finite and no longer are."""
     floating = [name for name, a in after.items() if np.issubdtype(a.dtype, np.floating)]
     return [
         name

@@ -1,4 +1,4 @@
-"""The law of log-dets that are told in a call of their own."""
+"""Log-dets that are returned by a separate call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowref.model.abilities import Bijection, TellingLate
 
 
 class BijectionTellingLate(Bijection, TellingLate, Protocol):
-    """A map with log-dets in a call of their own."""
+    """A map with a separate call for log-dets."""
 
 
 @law(
@@ -27,31 +27,33 @@ class BijectionTellingLate(Bijection, TellingLate, Protocol):
     size=7,
     scales=NEARBY,
     applies=not_estimator,
-    source="log_abs_det_jacobian(x, y) takes both; what is kept of the last call is of that call (pyro issue 2384)",
+    source="log_abs_det_jacobian(x, y) takes both; a cache of the last call belongs to that call (pyro issue 2384)",
 )
 def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
-    """The log-det that is asked for with a point and its image is theirs, also where the map was called
+    """The log-det requested with a point and its image belongs to them, also if the map was called
     at other points in between.
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is one point only", waits=False)
+        raise Unsupported("there is only one point", waits=False)
     at_once = row_log_dets(flow.forward(batch.x, batch.context), rows)
     late, refused = attempt(flow.told_late, batch.x, batch.context)
-    if refused:  # it knows that it no longer knows
+    if refused:  # it detects that its cache is outdated
         raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
-    told = np.asarray(late, dtype=np.float64)
-    told = (
-        np.full(rows, float(told.sum())) if told.ndim == 0 else told.reshape(len(told), -1).sum(1)
+    requested = np.asarray(late, dtype=np.float64)
+    requested = (
+        np.full(rows, float(requested.sum()))
+        if requested.ndim == 0
+        else requested.reshape(len(requested), -1).sum(1)
     )
-    if len(told) != rows:
+    if len(requested) != rows:
         raise Unsupported("its log-det is a constant", waits=False)
-    gap = told - at_once
-    note = "asked for later, the log-det is that of another call"
+    gap = requested - at_once
+    note = "requested later, the log-det is that of another call"
     return Residual(
         gap,
         scale=1 + np.nan_to_num(np.abs(at_once), posinf=0.0, neginf=0.0),
         decidable=finite_rows(at_once),
         note=note if np.abs(np.nan_to_num(gap)).max() > 0 else "",
-        observed={"log-det": at_once, "asked for later": told},
+        observed={"log-det": at_once, "asked for later": requested},
     )

@@ -1,4 +1,4 @@
-"""Laws of good conduct: what a call leaves behind besides its result, and which dtype it computes in."""
+"""Side effects of calls, and the dtype they compute in."""
 
 from __future__ import annotations
 
@@ -57,11 +57,10 @@ def watched(
     training: bool = False,
     calls: Sequence[str] = EVERY,
 ) -> tuple[list[tuple[str, Observation]], str]:
-    """What each call that the subject offers does besides returning, and the error of a call that
-    was refused.
+    """The side effects of each call that the subject offers, and the error of a call that raised.
 
-    Calls are watched under the float32 default dtype, as users have it; a float64 object may be
-    refused there.
+    Calls are observed under the default dtype float32, as users have it, which a float64 object
+    may reject.
     """
     seen: list[tuple[str, Observation]] = []
     errors: list[str] = []
@@ -78,13 +77,13 @@ def watched(
 def conduct(
     flow: Flow, batch: Batch, calls: Sequence[str] = EVERY
 ) -> list[tuple[str, Observation]]:
-    """The observations alone, in eval and in train mode; a subject that refuses to be watched is not
-    judged by its conduct.
+    """The observations in eval and in train mode. Raises `Unsupported` if the subject cannot be
+    observed.
     """
     seen, error = watched(flow, batch, calls=calls)
     if not seen:
-        raise Unsupported(f"it cannot be watched ({error})")
-    # What a call does to others in train mode only is done for thousands of batches.
+        raise Unsupported(f"its calls cannot be observed ({error})")
+    # Side effects in train mode only recur for thousands of batches.
     return [*seen, *(watched(flow, batch, training=True, calls=calls)[0] if flow.stateful else [])]
 
 
@@ -93,12 +92,12 @@ def conduct(
     key="hygiene/input-not-mutated",
     tolerance=EXACT,
     effort=4,
-    source="a caller's tensor is the caller's; masks applied in place spoil the point that a density is asked about",
+    source="a tensor belongs to the caller; masks applied in place change the point at which a density is evaluated",
     pointwise=True,
     cases=(NO_GRAD, CONTEXT_NO_GRAD),
 )
 def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
-    """In either mode, no call writes to its input, to its context or to a running log-det that it is given, nor
+    """In either mode, no call writes to its input, its context or a given running log-det, or
     makes one require a gradient.
     """
     watch = conduct(flow, batch, WITH_KERNELS)
@@ -121,11 +120,10 @@ def input_not_mutated(flow: Flow, batch: Batch) -> Residual:
 def deterministic(flow: Living, batch: Batch) -> Residual:
     """In eval mode the same object, called twice at the same points, returns the same."""
 
-    # A rounding law, not a bitwise one: torch's kernels may round differently where memory is
-    # aligned differently.
+    # A rounding law, not a bitwise one: kernels of torch may round differently with another memory
+    # alignment.
     def outcomes(probe: Probe) -> Outcomes:
-        # Each step of a life starts from its own random state, so hidden random numbers differ
-        # between the two.
+        # Each step of a history has its own random state, so random numbers differ between the two.
         first, second = flow.play([probe.step(draws=None)] * 2)
         yield first, second
 
@@ -133,8 +131,8 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     return agree(
         probed,
         outcomes,
-        "the second call returned something else; of an estimate say ?promises=estimator, of a lower bound "
-        "of a log-density ?promises=lower-bound, of a layer that draws ?draws=both",
+        "the second call returned something else; for an estimate add ?promises=estimator, for a lower bound "
+        "of a log-density ?promises=lower-bound, for a layer that draws ?draws=both",
     )
 
 
@@ -145,7 +143,7 @@ def deterministic(flow: Living, batch: Batch) -> Residual:
     version=2,
     tolerance=EXACT,
     effort=1,
-    source="a print in forward is paid for in every training step",
+    source="a print in forward slows down every training step",
     pointwise=True,
 )
 def no_printing(flow: Flow, batch: Batch) -> Residual:
@@ -168,10 +166,10 @@ def no_printing(flow: Flow, batch: Batch) -> Residual:
     cases=(NO_GRAD,),
 )
 def no_global_settings(flow: Flow, batch: Batch) -> Residual:
-    """In either mode, no call sets what belongs to the process: default dtype, gradient mode,
-    threads, filters of warnings, the random seed.
+    """In either mode, no call changes global settings: default dtype, gradient mode, threads,
+    warning filters, the random seed.
     """
-    # Whoever sets the default dtype to float32 is only seen where it was another one.
+    # Setting the default dtype to float32 only shows if it was another one.
     others, _ = watched(flow, batch, default="float64")
     watch = [*conduct(flow, batch), *others]
     seen = sorted(
@@ -182,8 +180,8 @@ def no_global_settings(flow: Flow, batch: Batch) -> Residual:
     return absent(seen, len(batch.x), "it changed {}")
 
 
-# Advice: random numbers that reach the result are caught by same/history[repeat]; drawing some
-# that do not is careless, since it shifts everybody else's stream, but no result is wrong.
+# Advice: random numbers that reach the result are caught by same/history[repeat]; others shift the
+# global stream for other code, but no result is wrong.
 @law(
     "random/seeded[global-streams]",
     key="hygiene/no-random-numbers",
@@ -198,7 +196,7 @@ def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     """In eval mode no call draws from the global random streams."""
     observations, error = watched(flow, batch, calls=POINTWISE)
     if not observations:
-        raise Unsupported(f"it cannot be watched ({error})")
+        raise Unsupported(f"its calls cannot be observed ({error})")
     seen = [which for which, seen in observations if seen.rng]
     return absent(seen, len(batch.x), "{} drew from a global random stream")
 
@@ -209,11 +207,11 @@ def no_random_numbers(flow: Flow, batch: Batch) -> Residual:
     tolerance=EXACT,
     effort=1,
     applies=has_parameters,
-    source="torch adds to .grad: what a call leaves there is part of the next optimizer's step",
+    source="torch adds to .grad: gradients left there enter the next optimizer step",
     pointwise=True,
 )
 def no_gradients_left(flow: Flow, batch: Batch) -> Residual:
-    """In either mode, no call leaves gradients on the parameters: that is for backward to do."""
+    """In either mode, no call leaves gradients on the parameters; only backward does."""
     seen = [f"{name} (by {which})" for which, seen in conduct(flow, batch) for name in seen.graded]
     return absent(seen, len(batch.x), "it left a gradient on {}")
 
@@ -223,14 +221,14 @@ DENSITY = "log_prob"
 NARROW = ("float32", "float16", "bfloat16")
 
 
-# Float32 leaves errors of about 1e-7 in a float64 result; constants that matter less than this are
-# nobody's concern.
+# Float32 leaves errors of about 1e-7 in a float64 result; constants with a smaller effect do not
+# matter.
 TORN = 1e-9
 
 
 def torn(flow: Flow, batch: Batch) -> str:
-    """How forward and inverse, or log-det and Jacobian, part ways under the float32 default dtype
-    and only there.
+    """A sentence if forward and inverse, or log-det and Jacobian, disagree under the default dtype
+    float32 only; else empty.
     """
     if not offers(flow, Bijection):
         return ""
@@ -239,7 +237,7 @@ def torn(flow: Flow, batch: Batch) -> str:
     if usual <= TORN or (plain := _gap(flow, batch)) >= TORN / 1e3:
         return ""
     return (
-        f"under the float32 default dtype forward, inverse and log-det part ways by {usual:.1e}, "
+        f"under the float32 default dtype forward, inverse and log-det disagree by {usual:.1e}, "
         "as with a constant rounded in "
         f"one; under the float64 default dtype by {plain:.1e}"
     )
@@ -284,8 +282,8 @@ def _gap(flow: Bijection, batch: Batch) -> float:
     pointwise=True,
 )
 def dtype_follow(flow: Flow, batch: Batch) -> Residual:
-    """A float64 object returns float64 values and log-dets for float64 inputs, and computes them in
-    float64.
+    """A float64 object returns float64 values and log-dets for float64 inputs, and computes them
+    in float64.
     """
     names = ("value", "log-det")
     observations, error = watched(flow, batch, calls=POINTWISE)
@@ -297,13 +295,13 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
         for name, dtype in zip(names, observation.dtypes, strict=False)
         if dtype in NARROW and not (name == "log-det" and flow.promises.get("narrow-log-det"))
     ]
-    # Float32 inside a float64 result is shown by disturbing what was narrowed to float32, which
-    # moves it. Constants of the default dtype are another matter: where all use the same rounded
-    # constant the map is another, and a sound one.
-    inside = [] if seen else [one for one, told in observations if _narrow(one, told)]
+    # Float32 inside a float64 result is detected by perturbing the narrowed tensors. Constants of
+    # the default dtype are exempt: if all calls use the same rounded constant, the map is another,
+    # consistent one.
+    inside = [] if seen else [one for one, observed in observations if _narrow(one, observed)]
     if flow.stateful and not (seen or inside):
         trained = watched(flow, batch, training=True, calls=POINTWISE)[0]
-        inside = [one for one, told in trained if _narrow(one.split()[0], told)]
+        inside = [one for one, observed in trained if _narrow(one.split()[0], observed)]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
     if not seen and (apart := torn(flow, batch)):
         seen.append(apart)
@@ -311,17 +309,19 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
 
 
 def _narrow(which: str, observation: Observation) -> bool:
-    """Whether float32 feeds what a call returns; log-dets that a density adds up are an advice."""
+    """Whether float32 affects the result of a call; log-dets that a density adds up are reported
+    as advice.
+    """
     return observation.float32 and not (which == DENSITY and observation.beside)
 
 
 @requires("its log-dets are of the dtype of its values")
 def narrow_log_det(flow: Flow) -> bool:
-    """Log-dets that are added up in the default dtype, or by a density."""
+    """Log-dets are added up in the default dtype, or by a density."""
     return bool(flow.promises.get("narrow-log-det")) or offers(flow, Density)
 
 
-# Advice: whoever writes a model in float32 loses nothing; whoever casts it to float64 does.
+# Advice: it matters for models cast to float64 only.
 @law(
     "dtype/follows[log-det]",
     key="conduct/log-det-dtype",
@@ -336,7 +336,7 @@ def narrow_log_det(flow: Flow) -> bool:
     source="torch.zeros(len(x)) is of the default dtype, whatever x is",
 )
 def log_det_dtype(flow: Flow, batch: Batch) -> Residual:
-    """A log-det is of the dtype of the value beside it, or of the density that adds it up, whatever the
+    """A log-det has the dtype of its value, or of the density that adds it up, whatever the
     default dtype is.
     """
     observations, _ = watched(flow, batch, calls=POINTWISE)

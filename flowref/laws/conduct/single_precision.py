@@ -1,4 +1,4 @@
-"""Digits that are left in the precisions in which people run a flow, and those that are lost without need."""
+"""Accuracy in the precisions in which flows are run, and avoidable loss of digits."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ from flowref.model import (
 )
 from flowref.model.abilities import Bijection, Composite, Flow, offers
 
-# Beyond this, saturated functions amplify what no input perturbation shows; of so many entries some lie
-# farther out, however ordinary they are.
+# Beyond this, saturated functions amplify errors that no input perturbation shows; for this many
+# entries, some ordinary ones lie farther out.
 REACH, LARGE, FARTHER = 8.0, 512, 16.0
-# What a sum may lose in nats, and of its size.
+# The allowed error of a sum in nats, and relative to its size.
 SUM, SHARE = 1e-3, 2.0**-18
 
 
 @requires("it is a composite; its parts are judged on their own")
 def is_single_map(flow: Flow) -> bool:
-    """A single map: the rounding of what is handed from part to part is nobody's instability."""
+    """For a composition, rounding between its parts is no instability."""
     return not offers(flow, Composite)
 
 
 @requires("it is promised to be used in double precision alone")
 def used_in_single(flow: Flow) -> bool:
-    """Whether people run it in single precision, as they do by default."""
+    """It is run in single precision, as by default."""
     return not flow.promises.get("double-only")
 
 
-# Advice: an unstable formula is correct mathematics, and where it saturates no bound tells it from
-# a saturating map.
+# Advice: an unstable formula is correct mathematics, and where it saturates no bound distinguishes
+# it from a saturating map.
 @law(
     "dtype/accurate",
     key="hygiene/float32-agrees",
@@ -74,8 +74,8 @@ def used_in_single(flow: Flow) -> bool:
     cases=(MANY_OFTEN,),
 )
 def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
-    """In float32 the error is at most 64 times what moving inputs, parameters and results by one
-    float32 unit does.
+    """In float32 the error is at most 64 times the effect of moving inputs, parameters and results
+    by one float32 unit.
     """
     rows = len(batch.x)
     residual, bound, good = (
@@ -86,14 +86,14 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     unstable = []
     reach = FARTHER if batch.x[0].size >= LARGE else REACH
     for probe in probes(flow, batch, complete=False, calls=MAPS):
-        if probe.tolerance:  # it iterates, to an accuracy of its own
+        if probe.tolerance:  # an iteration has an accuracy of its own
             continue
         probe = in_float32(probe)
         if not (rows_max(probe.points) <= reach).any():
             continue
         exact, refused = attempt(probe)
         if refused:
-            # Rounding to float32 took a point out of the set that the call accepts.
+            # Rounding to float32 moved a point out of the set that the call accepts.
             continue
         single, error = attempt(probe, dtype="float32")
         if error or np.shape(single.value) != np.shape(exact.value):
@@ -107,7 +107,7 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
             rounding_sensitivity, flow, batch.seed, probe, exact, errors, floors
         )
         if refused:
-            # One float32 unit takes a point out of the set that the call accepts.
+            # One float32 unit moves a point out of the set that the call accepts.
             continue
         here = (
             finite_outcome_rows(exact, rows)
@@ -152,17 +152,17 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     cases=(MANY_AWAY,),
 )
 def two_digits(flow: Flow, batch: Batch) -> Residual:
-    """In single precision a value, a log-det and a log-density are finite at ordinary points, and have two digits,
-    wherever double precision has them and moving inputs, contexts and parameters by a unit of single
-    precision leaves them more. Ordinary are data with coordinates up to 10, or those that are given, latents up to 4,
-    values up to 10^4 and log-dets up to 60 for every sixteen entries.
+    """In single precision a value, a log-det and a log-density are finite at ordinary points and
+    have two digits, if double precision has them and moving inputs, contexts and parameters by one
+    unit of single precision leaves more. Ordinary are data with coordinates up to 10, or given
+    data, latents up to 4, values up to 10^4 and log-dets up to 60 per sixteen entries.
     """
     return lost_digits_residual(len(batch.x), single_precision_comparisons(flow, batch))
 
 
-@requires("it is integrated to an accuracy that half precision has not")
+@requires("it is integrated to an accuracy beyond half precision")
 def in_closed_form(flow: Flow) -> bool:
-    """A solver that chooses its steps by errors of half precision finds none that are short enough, and says so."""
+    """A solver with adaptive steps finds none short enough in half precision, and raises."""
     return not flow.certainty.log_det
 
 
@@ -178,18 +178,18 @@ def in_closed_form(flow: Flow) -> bool:
     pointwise=True,
 )
 def under_autocast(flow: Flow, batch: Batch) -> Residual:
-    """Under autocast to float16 and to bfloat16 values, log-dets and log-densities are finite at ordinary points where
-    they have digits in single precision, and moving inputs, contexts and parameters by a unit of the half
-    precision leaves some.
+    """Under autocast to float16 and bfloat16, values, log-dets and log-densities are finite at
+    ordinary points, if they have digits in single precision and moving inputs, contexts and
+    parameters by one unit of the half precision leaves some.
     """
     half = [one.under(form) for one in single_precision_comparisons(flow, batch) for form in HALVES]
     if not any(half):
-        raise Unsupported("autocast changes nothing of it", waits=False)
+        raise Unsupported("autocast does not change it", waits=False)
     return lost_digits_residual(len(batch.x), [one for one in half if one is not None])
 
 
 def single_precision_comparisons(flow: Flow, batch: Batch) -> list[PrecisionComparison]:
-    """The calls that iterate to no accuracy of their own, in single precision."""
+    """The comparisons in single precision of all calls without an iteration tolerance."""
     calls = [name for name in MAPS if not tolerance_of(flow, name)]
     probed = probes(flow, batch, complete=False, calls=calls)
     found = [compare_precision(flow, probe, batch.seed) for probe in probed]
@@ -197,7 +197,7 @@ def single_precision_comparisons(flow: Flow, batch: Batch) -> list[PrecisionComp
 
 
 def lost_digits_residual(rows: int, found: list[PrecisionComparison]) -> Residual:
-    """Rows of which a call loses digits without need, said of the first."""
+    """The residual of rows that lose digits unnecessarily, with a note on the first."""
     broken, judged, notes = np.zeros(rows), np.zeros(rows, dtype=bool), []
     for one in found:
         judged[one.rows] = True
@@ -219,8 +219,8 @@ def lost_digits_residual(rows: int, found: list[PrecisionComparison]) -> Residua
     pointwise=True,
 )
 def wide_sums(flow: Flow, batch: Batch) -> Residual:
-    """What is computed in half precision is not added up in it to a log-det or a log-density: these are what they are
-    with sums in double precision, up to a thousandth of a nat.
+    """Log-dets and log-densities of computations in half precision are not summed in it: they
+    equal those with sums in double precision up to 0.001 nats.
     """
     rows, error, allowed = len(batch.x), np.zeros(len(batch.x)), np.full(len(batch.x), SUM)
     notes = []
@@ -234,10 +234,10 @@ def wide_sums(flow: Flow, batch: Batch) -> Residual:
                 f"the {'log-density' if probe.name == 'log_prob' else f'log-det of {probe.name}'} is added up in half precision"
             )
     if not notes and not error.any():
-        raise Unsupported("nothing of it is added up in half precision", waits=False)
+        raise Unsupported("it adds nothing up in half precision", waits=False)
     return Residual(error, allowed=allowed, nats=error, note=listed_names(notes))
 
 
 def log_dets(out: Mapped, name: str, rows: int) -> Array:
-    """The log-det of each row, or its log-density."""
+    """The log-det, or log-density, of each row, ``(rows,)``."""
     return per_point(out.value, rows) if name == "log_prob" else row_log_dets(out, rows)

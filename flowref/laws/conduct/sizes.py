@@ -1,5 +1,5 @@
-"""Laws of sizes: what was kept from a call with another number of points, or at events of another size;
-and what grows with the square of a batch.
+"""Caches from calls with another number of points, or events of another size; and memory that
+grows with the square of a batch.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from flowref.model import (
 from flowref.model.abilities import Flow, Living, Rounded, offers
 from flowref.model.steps import Eval, Run, Step
 
-# Rows of three batches, each twice the one before, and of three others; and bytes for each pair of
-# points from which on a call is said to write one number for it.
+# Rows of three batches, in the ratio 1:2:4, and of three others; and bytes per pair of points from
+# which on a call counts as writing one number for each.
 BATCHES, PAIR = ((12, 24, 48), (18, 36, 72)), 4.0
-# The same of heavy calls: every number that is written is counted there as well.
+# The same for heavy calls, for which every written number is counted.
 BATCHES_OF_HEAVY = ((1, 2, 3), (2, 3, 4))
-# Outcomes that are further apart are not the same by rounding.
+# Larger differences are no rounding.
 ALIKE = 1e-9
 # Entries of a batch in which pairs are counted.
 ENTRIES = 2**18
@@ -49,17 +49,17 @@ ENTRIES = 2**18
     scales=NEARBY,
     history="fresh",
     applies=not_estimator,
-    source="masks, constants and workspaces are kept from one call to the next by their shape alone",
+    source="masks, constants and workspaces are cached between calls by their shape only",
     version=2,
     cases=(NO_GRAD,),
 )
 def earlier_sizes(flow: Living, batch: Batch) -> Residual:
-    """In eval mode, what a call returns does not depend on calls that were made before it with another
-    number of points, or at events of another size where it takes these.
+    """In eval mode, the result of a call does not depend on earlier calls with another number of
+    points, or at events of another size if these are accepted.
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is one point only", waits=False)
+        raise Unsupported("there is only one point", waits=False)
     probed, error = attempt(probes, flow, batch, calls=POINTWISE)
     if error:
         raise Unsupported(f"as it is built it refuses to be called ({error})", waits=False)
@@ -69,26 +69,26 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     if alone is None:
         raise Unsupported(f"it refuses to be called so ({error})")
     early = sparing(flow)
-    if early:  # few calls show what all of them would come to
+    if early:  # a few calls show what all of them would cost
         not_by_its_first_points(flow, probed, begin, alone)
     seen, refused = [], ""
     for others in beforehand(probed, rows, early):
         taken = others
         after, error = attempt(flow.play, [*begin, *taken, *asked]) if taken else (None, "")
-        if after is None:  # some of them may be refused alone
+        if after is None:  # some of them may raise alone
             taken = [one for one in others if not attempt(flow.play, [*begin, one])[1]]
             if not taken:
                 continue
             after, error = attempt(flow.play, [*begin, *taken, *asked])
         if after is None:
-            # What is built by its first call may be built for events of that size.
+            # An object built by its first call may be built for events of that size.
             resized = taken[0].inputs[0].shape[1:] != probed[0].points.shape[1:]
             refused = refused or ("" if resized else error)
             continue
         seen += list(zip(probed, alone, after[-len(asked) :], strict=True))
     if not early:
         not_by_its_first_points(flow, probed, begin, alone)
-    if refused:  # it took each of these calls alone
+    if refused:  # each of these calls was accepted alone
         note = f"after calls at other sizes it raises {refused}"
         return Residual(np.full(rows, np.inf), note=note)
     if not seen:
@@ -99,7 +99,7 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
 
 
 def unchanged(pairs: Iterable[tuple[Mapped, Mapped]], rows: int) -> bool:
-    """Whether outcomes are the same up to rounding."""
+    """Whether all pairs of outcomes are equal up to rounding."""
     return all(
         np.nan_to_num(outcome_gap(one, other, rows), nan=0.0).max() <= ALIKE for one, other in pairs
     )
@@ -108,24 +108,24 @@ def unchanged(pairs: Iterable[tuple[Mapped, Mapped]], rows: int) -> bool:
 def not_by_its_first_points(
     flow: Living, probed: Sequence[Probe], begin: Sequence[Step[Any]], alone: Sequence[Mapped]
 ) -> None:
-    """Raise `Unsupported` where calls return something else after calls at as many others, of other
-    statistics: what starts by its first batch does.
+    """Raise `Unsupported` if results change after calls at as many points with other statistics,
+    as with initialization by the first batch.
     """
     if (
         offers(flow, Rounded) and flow.rounding()
-    ):  # it was seen without noise, which makes any two calls differ
+    ):  # tested without noise, which makes any two calls differ
         return
     rows = len(probed[0].points)
     others = [probe.rows(np.arange(rows) // 2).step() for probe in probed]
     asked = [probe.step() for probe in probed]
     started, _ = attempt(flow.play, [*begin, *others, *asked])
     if started is None or not unchanged(zip(alone, started[-len(asked) :], strict=True), rows):
-        raise Unsupported("what it returns depends on the points that it is called at first")
+        raise Unsupported("its results depend on the points of its first call")
 
 
 def beforehand(probed: Sequence[Probe], rows: int, together: bool) -> Iterator[list[Run]]:
-    """Calls at one point, at more points, and at events that lie on their side or are half as large; both
-    numbers of points one after the other where calls are dear.
+    """Calls at one point, at more points, and at events that are transposed or half as large; with
+    ``together`` both numbers of points one after the other, for expensive calls.
     """
     fewer = [probe.rows([0]).step() for probe in probed]
     more = [probe.rows([*range(rows), 0]).step() for probe in probed]
@@ -136,14 +136,14 @@ def beforehand(probed: Sequence[Probe], rows: int, together: bool) -> Iterator[l
 
 
 def transposed_images(points: Array) -> Array | None:
-    """Images on their side, if that is another size."""
+    """Transposed images, if that is another size; else None."""
     if points.ndim != 4 or points.shape[2] == points.shape[3]:
         return None
     return np.ascontiguousarray(points.swapaxes(2, 3))
 
 
 def upper_image_halves(points: Array) -> Array | None:
-    """The upper halves of images."""
+    """The upper halves of images; None for other events."""
     if points.ndim != 4 or points.shape[2] % 4:
         return None
     return np.ascontiguousarray(points[:, :, : points.shape[2] // 2])
@@ -158,13 +158,13 @@ def upper_image_halves(points: Array) -> Array | None:
     size=3,
     scales=GIVEN,
     local=False,
-    source="what is computed for each pair of points does not fit where batches are large",
+    source="results for each pair of points do not fit into memory for large batches",
 )
 def memory_by_row(flow: Flow, batch: Batch) -> Residual:
-    """The memory that a call writes grows with the number of points, and not with its square.
+    """The memory that a call writes grows linearly with the number of points, not quadratically.
 
-    Counted for three batches of the same points, of different sizes, and for three others where these
-    tell something.
+    Counted for three batches of the same points, of different sizes, and confirmed with three
+    others.
     """
     rows = len(batch.x)
     sizes = planned(flow, BATCHES, BATCHES_OF_HEAVY)
@@ -178,7 +178,7 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
         if first is None:
             continue
         counted = True
-        if first <= max(worst, PAIR):  # whatever others tell
+        if first <= max(worst, PAIR):  # whatever the others give
             continue
         other = pairs(probe, sizes[1], seen)
         if other is not None and other > max(worst, PAIR) and 0.5 <= first / other <= 2:
@@ -190,10 +190,10 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
 
 
 def pairs(probe: Probe, counts: tuple[int, int, int], seen: dict[int, float]) -> float | None:
-    """How many bytes a call writes for each pair of points; None where it refuses such batches. What
-    was ``seen`` of a batch is not counted again.
+    """Bytes that a call writes per pair of points; None if it rejects such batches. Batches in
+    ``seen`` are not counted again.
 
-    That is c of a + b n + c n^2, by its values at three n.
+    The coefficient c of a + b n + c n^2, from its values at three n.
     """
     rows = len(probe.points)
     for count in counts:

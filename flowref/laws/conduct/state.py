@@ -1,5 +1,5 @@
-"""Laws of state: saving, loading, copying and training leave an object what it was, and hold on to
-nothing.
+"""State: saving, loading, copying and training preserve an object, and keep no graphs or tensors
+alive.
 """
 
 from __future__ import annotations
@@ -60,45 +60,44 @@ from flowref.model.steps import (
 )
 
 Steps = Sequence[Step[Any]]
-# How far an optimizer is imagined to move the parameters between two calls.
+# The relative step of an optimizer that moves the parameters between two calls.
 NUDGE = 0.3
-# And where what comes back would be no number, or larger than that, as of wide nets, which bear less; and
-# of large events, of which it is not asked.
+# Smaller steps if outputs would not be finite or exceed MOST, as with wide networks; for large
+# events this is not tested.
 SLIGHT, TINY, MOST = 0.01, 0.001, 1e6
-# Of so many seeds it is kept what was asked of an object, which noise asks for again.
+# Number of seeds whose result is cached, since noise asks for them again.
 KEPT = 16
 _ASKED: dict[int, tuple[weakref.ref[Any], bool]] = {}
-# Into so many new objects of a user's code a state is loaded.
+# New objects of user code into which a state is loaded.
 OTHERS = 4
 UNTRAINABLE = "it refuses to be trained here"
-# Training steps before and while live tensors are counted: the first ones may allocate what is kept
-# for good.
+# Training steps before and while live tensors are counted: the first ones may allocate permanently.
 SETTLE, WATCH = 3, 20
 
 
 @requires("its parameters must not be moved", waits=True)
 def not_fixed(flow: Flow) -> bool:
-    """Parameters may be moved unless someone said otherwise."""
+    """Parameters may be moved unless declared otherwise."""
     return not flow.promises.get("fixed")
 
 
 @requires("its parameters must not be moved", waits=True)
 def moves_little(flow: Flow) -> bool:
-    """Parameters may be moved by as little as a difference takes: what solves an equation follows the
-    fields of the weights that it has, and of those nearby.
+    """Parameters may be moved by the small step of a difference: a solver follows the fields of
+    nearby weights.
     """
     return not flow.promises.get("fixed") or bool(flow.promises.get("near-as-given"))
 
 
 def nudge(flow: Living, batch: Batch) -> Nudge:
-    """An optimizer's step: one that leaves ordinary points numbers that can be compared."""
+    """A step of an optimizer after which ordinary points still have results of ordinary size."""
     if math.prod(flow.event_shape) > LARGE:
         return Nudge(batch.seed, TINY)
     return Nudge(batch.seed, NUDGE if _bears(flow, batch.seed) else SLIGHT)
 
 
 def _bears(flow: Living, seed: int) -> bool:
-    """Whether calls of an ordinary point give numbers of ordinary size after a large step."""
+    """Whether calls at an ordinary point give numbers of ordinary size after a large step."""
     if (known := _ASKED.get(seed)) is not None and known[0]() is flow:
         return known[1]
     rng = np.random.default_rng(seed)
@@ -107,7 +106,7 @@ def _bears(flow: Living, seed: int) -> bool:
     asked, refused = attempt(probes, flow, batch, False, WITH_KERNELS)
     steps = [] if refused else [probe.step() for probe in asked]
     life, refused = attempt(flow.play, [Train(), Nudge(seed, NUDGE), Eval(), *steps])
-    # What refuses even that is told by the law, at points of its own.
+    # A call that raises even so is reported by the law, at its own points.
     values = [] if refused else [np.asarray(out.value) for out in life[3:]]
     bears = all(
         np.isfinite(value).all() and np.abs(value).max(initial=0) < MOST for value in values
@@ -118,7 +117,7 @@ def _bears(flow: Living, seed: int) -> bool:
     return bears
 
 
-# Something deterministic whose parameters may be moved.
+# A deterministic object whose parameters may be moved.
 movable = not_fixed & has_modules & has_parameters & repeatable
 
 
@@ -130,7 +129,9 @@ def lives_agree(
     note: str,
     hows: Sequence[How] = ("plain",),
 ) -> Residual:
-    """Play a life and others that end in the same calls, and compare what these return."""
+    """The residual between the last calls of a history and those of other histories that end in
+    the same calls.
+    """
     probed = probes(flow, batch, calls=WITH_KERNELS) * len(hows)
     asked = [probe.step(how) for how in hows for probe in probes(flow, batch, calls=WITH_KERNELS)]
     first = flow.play([*one, *asked])[len(one) :]
@@ -142,7 +143,7 @@ def lives_agree(
 
 
 def refused(error: str) -> bool:
-    """Whether an error is torch's refusal of a state_dict: missing, unexpected or misshapen
+    """Whether an error is torch's rejection of a state_dict: missing, unexpected or misshapen
     entries.
     """
     return error.startswith("RuntimeError") and "state_dict" in error
@@ -158,11 +159,11 @@ def refused(error: str) -> bool:
     pointwise=True,
 )
 def reload_equals(flow: Living, batch: Batch) -> Residual:
-    """A new object that is given the state_dict, strictly, returns in eval mode what the saved
-    object returned, with gradients and without. One that refuses eval mode returns it after a batch in train mode that both are
-    given.
+    """A new object that loads the state_dict strictly returns in eval mode what the saved object
+    returned, with and without gradients; if it rejects eval mode, after one train-mode batch given
+    to both.
     """
-    # A permutation that is drawn and not saved may be the same in another object by chance.
+    # An unsaved random permutation may agree in another object by chance.
     drawn = 1 if flow.facts.built_here else planned(flow, OTHERS, 1)
     for number in range(drawn):
         _, error = attempt(flow.play, [Reload(number)])
@@ -171,7 +172,7 @@ def reload_equals(flow: Living, batch: Batch) -> Residual:
             return Residual(np.full(len(batch.x), np.inf), note=note)
     note = "after loading its state_dict into a new object the result differs"
     others: list[Steps] = [[Reload(number), Eval()] for number in range(drawn)]
-    # What is saved is mostly read without gradients; what needs them inside refuses that.
+    # Saved objects are mostly used without gradients; objects that need them inside raise.
     for hows in (("plain", "no_grad"), ("plain",)):
         found, error = attempt(lives_agree, flow, batch, [Eval()], others, note, hows)
         if not error:
@@ -223,17 +224,17 @@ def resume_equals_continue(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
-    """After training no buffer holds a graph or requires a gradient, and no step meets the graph of
-    an earlier one.
+    """After training no buffer holds a graph or requires a gradient, and no step runs into the
+    graph of an earlier one.
     """
     play, rows = flow.play, len(batch.x)
     probe = normalizing_probe(flow, batch)
     step = Learn(data(flow, batch), batch.context)
     steps = [step] * 3 if flow.trainable else []
-    # Checkpointing makes the input require a gradient, as the input of an inner layer does. What the next
-    # batch replaces keeps no past batch alive.
+    # Checkpointing makes the input require a gradient, like the input of an inner layer. A graph
+    # that the next batch replaces keeps no past batch alive.
     last: Steps = [probe.step("checkpoint"), probe.step(), State(), Graphs()]
-    if steps and sparing(flow):  # both of the lives below in one, if nothing is refused
+    if steps and sparing(flow):  # both histories below in one, if nothing raises
         played, error = attempt(play, [Train(), *steps, Eval(), step, Train(), *last])
         if not error and not _buffers_with_graph(played):
             return absent([], rows, "")
@@ -247,7 +248,7 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
         return absent(buffers, rows, "{} hold an autograd graph after training")
     _, error = attempt(play, [Train(), *steps, Eval(), step])
     if met_a_graph(error) and met_a_graph(attempt(play, [Eval(), step])[1]):
-        raise Unsupported("what it returns in eval mode has a graph that it freed itself")
+        raise Unsupported("its result in eval mode has a graph that it freed itself")
     return flags(
         met_a_graph(error), rows, "a step in eval mode ran into the graph of a training step"
     )
@@ -263,7 +264,7 @@ def no_graph_in_buffers(flow: Living, batch: Batch) -> Residual:
     pointwise=True,
 )
 def no_graph_of_the_last_call(flow: Living, batch: Batch) -> Residual:
-    """After a batch in train mode that requires gradients no buffer holds its graph, also where the next
+    """After a train-mode batch that requires gradients no buffer holds its graph, even if the next
     batch replaces the buffer.
     """
     probe = normalizing_probe(flow, batch)
@@ -276,19 +277,19 @@ def no_graph_of_the_last_call(flow: Living, batch: Batch) -> Residual:
 
 
 def _buffers_with_graph(played: Life, parameters: set[str] | None = None) -> list[str]:
-    """Buffers that hold a graph at the end of a life, of which the second step is one of training, or
-    whose ``parameters`` are these.
+    """Buffers that hold a graph at the end of a history whose second step is a training step, or
+    whose parameters are named.
 
-    Only buffers count: attributes that hold a graph are legal where they are made anew in each call
-    (weight norm, cached log-dets). Parameters share names with such attributes, so they are taken out.
+    Only buffers count: attributes may hold a graph if each call makes them anew (weight norm,
+    cached log-dets). Parameters share names with such attributes and are excluded.
     """
     known = set(played[1].gradients) if parameters is None else parameters
     return [name for name in played[-1] if _is_buffer(name, set(played[-2]) - known)]
 
 
 def _is_buffer(name: str, buffers: set[str]) -> bool:
-    """Whether a name is a buffer's; what is no module itself numbers its modules in front of the
-    names.
+    """Whether the name is that of a buffer; objects that are no module prefix names with the
+    number of the module.
     """
     return name in buffers or any(
         other.partition(".")[2] == name and other[0].isdigit() for other in buffers
@@ -305,17 +306,17 @@ def _is_buffer(name: str, buffers: set[str]) -> bool:
     pointwise=True,
 )
 def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
-    """After an optimizer moved the parameters, or a batch in train mode what it updates, the next calls do not
-    depend on calls made before it did.
+    """After an optimizer step, or a train-mode batch that updates the state, results do not depend
+    on calls made before it.
     """
-    # What is cached for evaluation is often read without gradients only.
+    # Caches for evaluation are often read without gradients only.
     hows: tuple[How, ...] = ("plain", "no_grad")
     quiet = [probe.step("no_grad") for probe in probes(flow, batch, calls=WITH_KERNELS)]
     if attempt(flow.play, [Eval(), *quiet])[1]:
         hows, quiet = ("plain",), []
     asked = [*(probe.step() for probe in probes(flow, batch, calls=WITH_KERNELS)), *quiet]
     # Parameters move in train mode, as in training: a cache documented to live from eval() to
-    # train() is fine.
+    # train() is permitted.
     moved: Steps = [Train(), nudge(flow, batch), Eval()]
     note = "a call made before the parameters moved changes the result of a call made after"
     found = lives_agree(flow, batch, [Eval(), *moved], [[Eval(), *asked, *moved]], note, hows)
@@ -342,7 +343,7 @@ def caches_follow_parameters(flow: Living, batch: Batch) -> Residual:
     source="a tensor kept per training step is a leak",
 )
 def memory_flat(flow: Living, batch: Batch) -> Residual:
-    """Once training has settled, training steps leave no tensors behind."""
+    """After the first training steps, further ones leave no tensors behind."""
     step = Learn(data(flow, batch), batch.context)
     steps = [Train(), *([step] * SETTLE), CountTensors(), *([step] * WATCH), CountTensors()]
     played = lived(flow, steps, UNTRAINABLE)
@@ -365,5 +366,5 @@ def memory_flat(flow: Living, batch: Batch) -> Residual:
 def seeded_init(flow: Living, batch: Batch) -> Residual:
     """Two objects built under the same random state have the same initial parameters and buffers."""
     (first,), (second,) = (flow.play([State()], fresh=True) for _ in range(2))
-    note = "{} differ between two objects built alike"
+    note = "{} differ between two objects built under one random state"
     return absent(changed(first, second), len(batch.x), note)

@@ -1,5 +1,5 @@
-"""Laws of code that is traced and takes random keys: that nothing of a trace is left, that an object is
-the sum of its leaves, and that a key decides what is drawn.
+"""Traced code with random keys (JAX): traces leave nothing behind, an object is the sum of its
+leaves, and a key determines the draws.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from flowref.laws.conduct.samples import continuous, sampling_probe
 from flowref.model import EXACT, GIVEN, NEARBY, Array, Batch, Mapped, Residual, Unsupported, law
 from flowref.model.abilities import Keyed, Pulling, TraceableFlow
 
-# Rows of traces that come before, so that it is another one.
+# Rows of earlier traces, so that the trace differs.
 FEWER = (2, 3)
 SAME = 1e-6
 
 
 class Graded(TraceableFlow, Pulling, Protocol):
-    """A flow whose calls are traced, and differentiated."""
+    """A flow with traced and differentiated calls."""
 
 
 def retraced_residual(
     flow: TraceableFlow, batch: Batch, before: Sequence[int], note: str, *how: str
 ) -> Residual:
-    """Calls against those of the object itself, or of what was made of it."""
+    """Traced calls compared with those of the object itself, or of an object made from it."""
     raised: list[str] = []
 
     def outcomes(probe: Probe) -> Outcomes:
@@ -54,12 +54,12 @@ def retraced_residual(
     size=7,
     scales=GIVEN,
     local=False,
-    source="jax.tree_util: what transformations, optimizers and checkpoints hand back is an object put "
-    "together from its leaves",
+    source="jax.tree_util: transformations, optimizers and checkpoints return an object rebuilt "
+    "from its leaves",
 )
 def tree_roundtrip(flow: TraceableFlow, batch: Batch) -> Residual:
-    """An object that was flattened into its leaves and put together again gives what it gave."""
-    return retraced_residual(flow, batch, (), "the object was put together from its leaves")
+    """An object that is flattened into its leaves and rebuilt returns the same."""
+    return retraced_residual(flow, batch, (), "the object was rebuilt from its leaves")
 
 
 @law(
@@ -73,8 +73,8 @@ def tree_roundtrip(flow: TraceableFlow, batch: Batch) -> Residual:
     source="jax.errors.UnexpectedTracerError: a value of a trace is kept in the object and used after it",
 )
 def traced_again(flow: TraceableFlow, batch: Batch) -> Residual:
-    """A call that was traced can be traced again, for another number of points, and gives the same; no
-    traced value stays in the object, or in what it refers to.
+    """A traced call can be traced again for another number of points and returns the same; no
+    traced value stays in the object, or in anything it refers to.
     """
     return retraced_residual(flow, batch, FEWER, "the call was traced before")
 
@@ -90,7 +90,7 @@ def traced_again(flow: TraceableFlow, batch: Batch) -> Residual:
     "which was saved",
 )
 def saved_leaves(flow: TraceableFlow, batch: Batch) -> Residual:
-    """An object whose leaves were saved, and read back into one of zeros, gives what it gave."""
+    """An object whose leaves are saved, and loaded into one of zeros, returns the same."""
     return retraced_residual(
         flow, batch, (), "the object was read back from what was saved", "saved"
     )
@@ -107,7 +107,7 @@ def saved_leaves(flow: TraceableFlow, batch: Batch) -> Residual:
     "is closed over",
 )
 def numbers_traced(flow: TraceableFlow, batch: Batch) -> Residual:
-    """Numbers that an object holds as leaves give the same when they are traced as when they are static."""
+    """Numbers that an object holds as leaves give the same results traced and static."""
     return retraced_residual(flow, batch, (), "the numbers of the object were traced", "numbers")
 
 
@@ -121,7 +121,7 @@ def numbers_traced(flow: TraceableFlow, batch: Batch) -> Residual:
     source="jax.grad, jax.jit: transformations compose, so that a gradient that is compiled is the gradient",
 )
 def gradient_traced(flow: Graded, batch: Batch) -> Residual:
-    """The gradient of what a call returns is the same in a trace as op by op."""
+    """The gradient of a call is the same in a trace and op by op."""
 
     def outcomes(probe: Probe) -> Outcomes:
         context = probe.inputs[1] if len(probe.inputs) > 1 else None
@@ -136,7 +136,7 @@ def gradient_traced(flow: Graded, batch: Batch) -> Residual:
     probed = [one for one in probes(flow, batch, complete=False, calls=MAPS) if not one.tolerance]
     if not probed:
         raise Unsupported("its calls iterate")
-    return agree(probed, outcomes, "its gradient in a trace is another than op by op")
+    return agree(probed, outcomes, "its gradients in a trace and op by op differ")
 
 
 @law(
@@ -170,14 +170,12 @@ def key_decides(flow: Keyed, batch: Batch) -> Residual:
     return flags(
         kept(first, other),
         len(batch.x),
-        "two keys drew the same numbers in one place of each point",
+        "two keys drew the same numbers in one entry of each point",
     )
 
 
 def kept(one: Array, other: Array) -> bool:
-    """Whether numbers that vary from point to point are the same in two draws, in one place of each
-    point.
-    """
+    """Whether, in some entry, numbers that vary from point to point are the same in two draws."""
     if one.shape != other.shape or len(one) < 3:
         return False
     first, second = (draw.reshape(len(draw), -1) for draw in (one, other))
@@ -186,5 +184,5 @@ def kept(one: Array, other: Array) -> bool:
 
 
 def same_draws(one: Array, other: Array) -> bool:
-    """Whether two draws are the same, but for rounding."""
+    """Whether two draws are equal up to rounding."""
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=SAME, atol=SAME))

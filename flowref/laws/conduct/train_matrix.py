@@ -1,4 +1,4 @@
-"""What train mode does to a whole batch: one matrix with its log-det, and rows that count alike."""
+"""Train mode on a whole batch: one matrix with its log-det, and rows of equal weight."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from flowref.model import (
 )
 from flowref.model.steps import Eval, State, Step, Train
 
-# Features of an event of which a matrix is fitted to a batch, and how many rows each has; what a fit
-# leaves of an output, and how far a log-det may be from that of the matrix.
+# The largest number of features for which a matrix is fitted, rows per feature, the relative
+# residual of the fit, and the tolerance of a log-det.
 FEATURES, ROWS_EACH, LEFT, APART = 12, 3, 1e-9, 1e-6
-# Rows of a batch whose order is changed, and the share of a number that sums in another order move.
+# Rows of a batch that is permuted, and the relative rounding of sums in another order.
 ORDERED, ROUNDED = 5, 1e-7
 
 
@@ -42,7 +42,7 @@ ORDERED, ROUNDED = 5, 1e-7
     source="Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.7: the log-det of a batch is that of one affine map",
 )
 def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
-    r"""Where train mode maps a batch of vectors otherwise than eval mode does, and all its rows by one
+    r"""If train mode maps a batch of vectors differently from eval mode, and all rows by one
     affine map $A x + b$, the log-det of every row is $\log|\det A|$.
     """
     if len(flow.event_shape) != 1 or flow.event_shape[0] > FEATURES:
@@ -52,26 +52,28 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
     run = asked.step()
     fixed, out = played(flow, [Eval(), run])[-1], played(flow, [Train(), run])[-1]
     if np.array_equal(fixed.value, out.value):
-        raise Unsupported("train mode maps a batch as eval mode does", waits=False)
+        raise Unsupported("train mode maps a batch like eval mode", waits=False)
     if out.ladj is None:
         raise Unsupported("train mode returns no log-det", waits=False)
     return of_matrix(flow, asked.points, out, len(batch.x))
 
 
 def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residual:
-    """The log-dets of a batch beside that of its matrix."""
+    """The log-dets of a batch minus that of its matrix. Raises `Unsupported` if the map is not
+    affine.
+    """
     y = np.asarray(out.value, dtype=np.float64)
     if y.shape != x.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     known = np.concatenate([x, np.ones((len(x), 1))], 1)
     solved, *_ = np.linalg.lstsq(known, y, rcond=None)
     if np.abs(known @ solved - y).max() > LEFT * np.abs(y).max():
-        raise Unsupported("its outputs are no affine function of the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", waits=False)
     expected = float(np.linalg.slogdet(solved[:-1])[1])
-    told = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
-    if not np.isfinite(expected) or not np.isfinite(told).all():
+    log_dets = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
+    if not np.isfinite(expected) or not np.isfinite(log_dets).all():
         raise Unsupported("the batch is mapped to a smaller space", waits=False)
-    odd = told[np.abs(told - expected).argmax()]
+    odd = log_dets[np.abs(log_dets - expected).argmax()]
     note = (
         f"in train mode a row has the log-det {odd:.6g}, and the matrix of the batch {expected:.6g}"
     )
@@ -89,8 +91,8 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     source="statistics of a batch are symmetric in its samples",
 )
 def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
-    """What a batch leaves in the state in train mode does not depend on which of its rows comes first, or
-    last, where the order of the others does not matter.
+    """The state after a train-mode batch does not depend on which row is first or last, if the
+    order of the others does not matter.
     """
     asked = ordinary_probe(flow, batch.seed, flow.normalizing, ORDERED)
     first = list(range(ORDERED))
@@ -99,25 +101,25 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
     before, after = played(flow, [Train(), State()])[-1], played(flow, steps)[-1]
     names = [name for name, value in after.items() if counts(before.get(name), value)]
     if not names:
-        raise Unsupported("a batch leaves nothing in its state", waits=False)
+        raise Unsupported("a batch does not change its state", waits=False)
     again, error = attempt(flow.play, [Train(), asked.step(draws=2), State()])
     others = [
         played(flow, [Train(), asked.rows(order).step(), State()])[-1] for order in (ends, between)
     ]
     if error or any(tensors_differ(after[name], again[-1][name]) for name in names):
-        raise Unsupported("what a batch leaves in its state is random", waits=False)
+        raise Unsupported("the state after a batch is random", waits=False)
     led = [
         name
         for name in names
         if tensors_differ(after[name], others[0][name])
         and not tensors_differ(after[name], others[1][name])
     ]
-    note = f"which row of a batch comes first or last decides what it leaves in {', '.join(led)}"
+    note = f"the first or last row of a batch decides its effect on {', '.join(led)}"
     return flags(bool(led), len(batch.x), note)
 
 
 def counts(before: Array | None, after: Array) -> bool:
-    """Whether a floating tensor of the state was moved."""
+    """Whether a floating tensor of the state was changed."""
     return (
         before is not None
         and before.shape == after.shape
@@ -127,7 +129,7 @@ def counts(before: Array | None, after: Array) -> bool:
 
 
 def tensors_differ(one: Array, other: Array) -> bool:
-    """Whether two states of a tensor differ by more than rounding."""
+    """Whether two values of a tensor differ by more than rounding."""
     return one.shape != other.shape or bool(
         (np.abs(one - other) > ROUNDED * (1e-3 + np.abs(one).max(initial=0.0))).any()
     )

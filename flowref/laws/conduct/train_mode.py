@@ -1,4 +1,4 @@
-"""One map in both modes: where training does not change what forward computes, it changes nothing
+"""One map in both modes: if train mode does not change the values of forward, it changes nothing
 else.
 """
 
@@ -33,23 +33,23 @@ from flowref.model.steps import Eval, State, Train
 
 
 class LivingBijection(Bijection, Living, Protocol):
-    """A map that can be played."""
+    """A map that can be called repeatedly."""
 
 
 class LivingDensity(Density, Living, Protocol):
-    """A density that can be played."""
+    """A density that can be called repeatedly."""
 
 
 DENSITIES = ("log_prob", "base_log_prob", "bits_per_dim")
 
-ESTIMATE = "in train mode its log-det is drawn anew at each call: an estimate"
-# The same computation may be grouped differently in the two modes (torch multiplies by a matrix that
+ESTIMATE = "in train mode its log-det is an estimate with new random numbers in each call"
+# Kernels may group the computation differently in the two modes (torch multiplies by a matrix that
 # records gradients in another order): this many units in the last place are no difference.
 SLACK = 64
-# What is left of a difference between the modes, as a share of it, once a call in train mode settled what
-# eval mode uses.
+# The share of a difference between modes that may remain after a train-mode call has updated the
+# state.
 SETTLED = 0.1
-# What two values differ by that are the same, relatively.
+# Relative error up to which values count as equal.
 SAME = {"float64": 1e-9, "float32": 1e-5}
 
 
@@ -61,13 +61,13 @@ def has_modes(flow: Flow) -> bool:
 
 @requires("its inverse normalizes by the batch in train mode")
 def inverts_alike(flow: Flow) -> bool:
-    """Inverse is no batch normalization."""
+    """The inverse does not normalize by the batch."""
     normalizer = flow.facts.normalizer
     return normalizer is None or normalizer.call != "inverse"
 
 
 def call_in_train_mode(probe: Probe) -> Mapped:
-    """A call in train mode; a call that is refused there is no violation."""
+    """A call in train mode. Raises `Unsupported` if it raises, which is no violation."""
     try:
         return probe(how="train")
     except Exception as error:
@@ -75,16 +75,15 @@ def call_in_train_mode(probe: Probe) -> Mapped:
         raise Unsupported(f"its {probe.name} is refused in train mode: {name}") from error
 
 
-# How often, since signs of one row are often the same.
-# How near values are that an iteration moves, and how far log-dets that are drawn.
+# Number of calls, since random signs of one row often agree.
 STILL, DRAWN = 1e-6, 1e-3
 DRAWS = 20
 
 
 def drawn_anew(flow: Living, batch: Batch) -> bool:
-    """Whether more calls in train mode return the same values with other log-dets: estimates with
-    probes, which are exact in eval mode. The first call may initialize, and an iteration for a norm may move values
-    by much less than estimates move.
+    """Whether repeated calls in train mode return the same values with different log-dets:
+    estimates with probes that are exact in eval mode. The first call may initialize, and a power
+    iteration may move values by much less than estimates vary.
     """
     run = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
     played, _ = attempt(flow.play, [Train(), *[run] * DRAWS])
@@ -99,24 +98,22 @@ def drawn_anew(flow: Living, batch: Batch) -> bool:
 
 
 def both(flow: Bijection, batch: Batch) -> tuple[Mapped, Mapped, Array]:
-    """Forward in eval and in train mode, and where its value is the same bit for bit; not
-    applicable where at most points it is not: a few may round to the same.
+    """Forward in eval and in train mode, and where the values are bitwise equal, ``(n,)``. Raises
+    `Unsupported` if most points differ: a few may round to the same.
     """
     first = flow.forward(batch.x, batch.context)
     second = call_in_train_mode(probe_of(flow, "forward", batch.x, batch.context))
     same = np.zeros(len(first.value), dtype=bool)
     if first.value.shape == second.value.shape:
         same = (first.value == second.value).reshape(len(same), -1).all(1)
-    told = finite_rows(first.value, second.value) if same.any() else same
-    if 2 * int(same.sum()) < max(1, int(told.sum())):
+    finite = finite_rows(first.value, second.value) if same.any() else same
+    if 2 * int(same.sum()) < max(1, int(finite.sum())):
         raise Unsupported("training changes the map itself")
     return first, second, same
 
 
 def excess_over_rounding(flow: Flow, difference: Array, size: Array) -> Array:
-    """How far a difference exceeds a few units in the last place of the precision that is judged; nan
-    stays nan.
-    """
+    """The part of a difference above a few units in the last place; nan stays nan."""
     unit = float(np.finfo(flow.dtype).eps) / 2
     excess = np.abs(difference) - SLACK * unit * size.reshape(-1, *[1] * (difference.ndim - 1))
     return np.where(excess > 0, excess, 0.0 * excess)
@@ -132,7 +129,7 @@ def excess_over_rounding(flow: Flow, difference: Array, size: Array) -> Array:
     effort=4,
 )
 def train_log_det(flow: Bijection, batch: Batch) -> Residual:
-    """Where forward returns the same value in train and in eval mode, it returns the same log-det,
+    """Where forward returns the same value in train and eval mode, it returns the same log-det,
     unless that is random in train mode.
     """
     evaluated, trained, same = both(flow, batch)
@@ -150,8 +147,8 @@ def train_log_det(flow: Bijection, batch: Batch) -> Residual:
 
 
 def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> bool:
-    """Whether eval mode returns, after a call in train mode, what that returned, or nearly: the call went
-    on with an iteration that is kept, and the inverse calls its layers dozens of times.
+    """Whether eval mode returns nearly the same as a train-mode call before it: that call
+    continued an iteration which is stored.
     """
     run = probe.step()
     played, _ = attempt(flow.play, [Train(), run, Eval(), run])
@@ -170,11 +167,11 @@ def settles(flow: Living, probe: Probe, evaluated: Mapped, trained: Mapped) -> b
     effort=4,
 )
 def train_inverse(flow: Invertible, batch: Batch) -> Residual:
-    """Where forward returns the same value in train and in eval mode, so does inverse, unless it is what
-    calls in train mode settle, as an iteration for a spectral norm, that it depends on.
+    """Where forward returns the same value in train and eval mode, so does inverse, unless it
+    depends on state that train-mode calls update, such as an iteration for a spectral norm.
 
-    Within its tolerance, where one is promised: a solver that integrates a penalty in train mode
-    chooses its steps by that as well.
+    A declared tolerance is allowed: a solver that integrates a penalty in train mode chooses other
+    steps.
     """
     evaluated, _, same = both(flow, batch)
     z, usable = invertible_images(flow, evaluated.value)
@@ -187,7 +184,7 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     allowed = inverse_tolerance(flow, first.value).reshape(-1, *[1] * (off.ndim - 1))
     off = np.where(off > allowed, off, 0.0 * off)
     if (off > 0).any() and offers(flow, Living) and settles(flow, probe, first, second):
-        raise Unsupported("calls in train mode settle what its inverse depends on")
+        raise Unsupported("its inverse depends on state that calls in train mode update")
     return Residual(
         off,
         decidable=same & usable & finite_rows(first.value),
@@ -206,11 +203,11 @@ def train_inverse(flow: Invertible, batch: Batch) -> Residual:
     effort=2,
     size=16,
     scales=GIVEN,
-    source="a layer that its first batch initializes has a log-det of the weights that it then has",
+    source="a layer that its first batch initializes has the log-det of its new weights",
 )
 def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
-    """Where the first call that an object ever gets, in train mode, returns the value that the next
-    one returns in eval mode, both return the same log-det, unless that is random in train mode.
+    """If the first call of a new object, in train mode, returns the value of the next one in eval
+    mode, both return the same log-det, unless that is random in train mode.
     """
     run = probe_of(flow, "forward", batch.x, batch.context).step()
     played, error = attempt(flow.play, [Train(), run, Eval(), run], fresh=True)
@@ -220,8 +217,8 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     same = np.zeros(len(batch.x), dtype=bool)
     if trained.value.shape == evaluated.value.shape and len(trained.value) == len(same):
         same = (trained.value == evaluated.value).reshape(len(same), -1).all(1)
-    if 2 * same.sum() <= len(same):  # at some points another map may go to the same
-        raise Unsupported("its first call in train mode is another map")
+    if 2 * same.sum() <= len(same):  # another map may agree at some points
+        raise Unsupported("its first call in train mode is a different map")
     first, second = (reported(flow, out, len(batch.x)) for out in (trained, evaluated))
     if not np.array_equal(first, second) and drawn_anew(flow, batch):
         raise Undecidable(ESTIMATE)
@@ -245,9 +242,9 @@ def first_log_det(flow: LivingBijection, batch: Batch) -> Residual:
     source="a model that is trained on another density than it is evaluated by",
 )
 def train_density(flow: LivingDensity, batch: Batch) -> Residual:
-    """Where forward and inverse, or the samples of what offers no map, are the same in train and in
-    eval mode, so are log_prob, the base and bits per dimension, unless in train mode they are
-    random, couple points or write state.
+    """If forward and inverse, or the samples without a map, are the same in train and eval mode,
+    so are log_prob, the base and bits per dimension, unless in train mode they are random, couple
+    points or write state.
     """
     rows = len(batch.x)
     seen = ("forward", "inverse") if "forward" in flow.calls else DRAWING
@@ -279,7 +276,7 @@ def train_density(flow: LivingDensity, batch: Batch) -> Residual:
 
 
 def seen_in(flow: LivingDensity, batch: Batch, calls: Sequence[str]) -> bool:
-    """Whether some calls are there, and made without contexts if they draw."""
+    """Whether the calls exist, and need no context if they draw."""
     return any(one in flow.calls for one in calls) and (
         calls is not DRAWING or batch.context is None
     )
@@ -299,7 +296,7 @@ def coupled(flow: LivingDensity, probe: Probe) -> bool:
 
 
 def random_in_training(flow: LivingDensity, probe: Probe) -> bool:
-    """Whether a call depends on the random state in train mode, as one that dequantizes does."""
+    """Whether a call is random in train mode, as with dequantization."""
     steps = [Train(), probe.step(draws=1), Train(), probe.step(draws=2)]
     life, error = attempt(flow.play, steps)
     return bool(error) or not np.array_equal(life[1].value, life[3].value, equal_nan=True)

@@ -1,4 +1,4 @@
-"""The way back in train mode."""
+"""The inverse in train mode."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from flowref.model.steps import Eval, Step, Train
 
 
 class LivingInvertible(Invertible, Living, Protocol):
-    """A map with a way back that can be played."""
+    """An invertible map that can be called repeatedly."""
 
 
-# What the way back may lose in train mode, relative to 1 + |x|, and what it may lose in eval mode
-# for the comparison to tell anything; in double precision, and of what runs in single.
+# The allowed error of the round trip in train mode, relative to 1 + |x|, and the one in eval mode
+# up to which the comparison is meaningful, by precision.
 LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e-4}
 
 
-# Advice: dropout and batch statistics are made for the direction that is trained, and some refuse
-# the other one.
+# Advice: dropout and batch statistics belong to the trained direction, and some objects reject the
+# other one.
 @law(
     "map/inverse[last-call]",
     key="mode/train-way-back",
@@ -56,17 +56,17 @@ LOST, KEPT = {"float64": 1e-6, "float32": 1e-2}, {"float64": 1e-9, "float32": 1e
     scales=NEARBY,
     version=2,
     applies=has_modes & exact_log_det,
-    source="dropout in a conditioner draws other noise on the way back, and running statistics are not those of the batch",
+    source="dropout in a conditioner draws other noise in the inverse, and running statistics are not those of the batch",
 )
 def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
-    """In train mode, inverse undoes the call of forward that was made before it: it draws no noise
-    of its own, and normalizes by the same statistics.
+    """In train mode, inverse undoes the preceding call of forward: it draws no noise of its own,
+    and normalizes by the same statistics.
     """
     trained, evaluated = (round_trip_in_mode(flow, batch, mode) for mode in (Train(), Eval()))
     lost = LOST[flow.dtype] + 100 * flow.certainty.inverse
     good = evaluated.off <= KEPT[flow.dtype] + flow.certainty.inverse
     value = np.where(good, trained.off, 0.0)
-    note = "in train mode the way back is that of other noise, or of other statistics"
+    note = "in train mode the inverse uses other noise, or other statistics"
     return Residual(
         np.where(np.isnan(value), 0.0, value),
         allowed=lost,
@@ -86,10 +86,10 @@ def train_way_back(flow: LivingInvertible, batch: Batch) -> Residual:
     size=16,
     scales=NEARBY,
     applies=has_modes & exact_log_det,
-    source="a layer that goes back by the statistics of its last batch has their log-det as well",
+    source="a layer that inverts with the statistics of its last batch has their log-det as well",
 )
 def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
-    """In train mode, where inverse undoes the call of forward that was made before it, its log-det is minus that of
+    """In train mode, if inverse undoes the preceding call of forward, its log-det is minus that of
     this call.
     """
     trained, evaluated = (round_trip_in_mode(flow, batch, mode) for mode in (Train(), Eval()))
@@ -99,12 +99,12 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
         reported(flow, one.there, rows) + reported(flow, one.back, rows)
         for one in (trained, evaluated)
     ]
-    told = 1 + np.abs(reported(flow, trained.there, rows))
+    size = 1 + np.abs(reported(flow, trained.there, rows))
     again = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
     one, other = (reported(flow, out, rows) for out in flow.play([Train(), again, again])[1:])
-    if not (np.abs(one - other) <= LOST[flow.dtype] * told).all():
+    if not (np.abs(one - other) <= LOST[flow.dtype] * size).all():
         raise Unsupported("in train mode each call has a log-det of its own", waits=False)
-    cancels = np.abs(sums[1]) <= LOST[flow.dtype] * told
+    cancels = np.abs(sums[1]) <= LOST[flow.dtype] * size
     if not cancels.any():
         raise Unsupported(
             "in eval mode its log-dets are not each other's negative: see map/log-det[antisymmetry]",
@@ -113,8 +113,8 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     back = np.maximum(trained.off, evaluated.off) <= kept
     return Residual(
         np.where(back, sums[0], 0.0),
-        scale=told,
-        allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * told,
+        scale=size,
+        allowed=(LOST[flow.dtype] + 100 * flow.certainty.inverse) * size,
         decidable=back & np.isfinite(sums[0]) & cancels,
         observed={"forward and inverse, added": sums[0]},
         note="" if back.any() else NOT_BACK,
@@ -122,8 +122,8 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
 
 
 class Journey(NamedTuple):
-    """A call of forward and one of inverse after it, and how far the points come back, ``(rows,)``, nan where
-    that cannot be told.
+    """A call of forward, the following call of inverse, and the error of the round trip,
+    ``(rows,)``, nan if unknown.
     """
 
     there: Mapped
@@ -132,7 +132,7 @@ class Journey(NamedTuple):
 
 
 def round_trip_in_mode(flow: LivingInvertible, batch: Batch, mode: Step[Any]) -> Journey:
-    """Both calls of one object in a mode. Raises `Unsupported` where one is refused."""
+    """Both calls of one object in a mode. Raises `Unsupported` if one raises."""
     x, context = batch.x, batch.context
     onward = probe_of(flow, "forward", x, context).step()
     life, error = attempt(flow.play, [mode, onward])

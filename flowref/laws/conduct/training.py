@@ -1,4 +1,4 @@
-"""The law of training: an object can be trained by its own log-likelihood."""
+"""An object can be trained by its own log-likelihood."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TRIED = "30 steps of Adam of size 0.01 on batches of 64 points with two modes"
     size=1,
     scales=GIVEN,
     applies=not_fixed & has_parameters & repeatable,
-    source="a state that is reached by an object's own gradients is a valid one",
+    source="a state reached by an object's own gradients is valid",
 )
 def trains(flow: Living, batch: Batch) -> Residual:
-    """Some thirty steps of Adam on its own log-likelihood run through, from finite losses to finite
-    gradients, and leave every parameter and buffer finite that was so before: bounds of constraints may be infinite.
+    """Thirty steps of Adam on its own log-likelihood have finite losses and gradients, and leave
+    every parameter and buffer finite that was so before (bounds of constraints may be infinite).
     """
     operations = trained_by(flow, "log_prob" if "log_prob" in flow.calls else flow.normalizing)
     if operations > AFFORDABLE:
@@ -40,7 +40,7 @@ def trains(flow: Living, batch: Batch) -> Residual:
     if not fitted.losses:
         raise Unsupported(f"it refuses to be trained here ({fitted.error or 'no step was made'})")
     if fitted.error.startswith("the loss"):
-        # Steps may be too large for a loss that is steep: other laws see the state before.
+        # Steps may be too large for a steep loss; other laws judge the state before.
         raise Unsupported(f"{TRIED}: {fitted.error}")
     broken = [
         name

@@ -1,4 +1,4 @@
-"""What layers do with the numbers that they take from a batch in train mode."""
+"""Statistics that layers take from a batch in train mode."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from flowref.model import (
 from flowref.model.abilities import Bijection, Flow, Invertible, Living
 from flowref.model.steps import Eval, Run, Step, Train
 
-# Rows of a batch that statistics are taken of.
+# Rows of a batch from which statistics are taken.
 ROWS = 16
-# The same of images whose calls are heavy: there are many numbers of a channel in each.
+# The same for expensive calls on images, which have many numbers per channel.
 FEW_ROWS = 2
-# A share of a difference that may be something else, and the smallest difference that counts.
+# The share of a difference that may have another cause, and the smallest difference that counts.
 SHARE, SMALL = 1e-3, 1e-6
 
 
 class LivingBijection(Bijection, Living, Protocol):
-    """A map that can be played."""
+    """A map that can be called repeatedly."""
 
 
 class LivingInvertible(Invertible, Living, Protocol):
-    """A map with its inverse that can be played."""
+    """An invertible map that can be called repeatedly."""
 
 
 def ordinary_rows(flow: Flow) -> int:
-    """How many rows an ordinary batch in train mode has."""
+    """The number of rows of an ordinary train-mode batch."""
     return planned(flow, ROWS, FEW_ROWS) if flow.positioned else ROWS
 
 
 def ordinary_probe(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
-    """A call at ordinary points, whatever the batch of the law holds."""
+    """A call at ordinary points, independent of the batch of the law."""
     rows = rows or ordinary_rows(flow)
     if flow.context_shape is not None:
         raise Unsupported("it takes contexts", waits=False)
@@ -66,12 +66,12 @@ def ordinary_probe(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     effort=1,
     size=3,
     scales=NEARBY,
-    source="the inverse of a batch normalization in train mode: what it keeps of the batch is what the batch was divided by",
+    source="the inverse of a batch normalization in train mode uses the statistics that the batch was divided by",
     pointwise=True,
 )
 def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
-    """In train mode, an inverse that gives back the mean of the batch that forward has just been
-    given gives back its spread.
+    """In train mode, an inverse that restores the mean of the batch given to forward just before
+    restores its spread.
     """
     before, asked = (ordinary_probe(flow, batch.seed + at, "forward") for at in (1, 0))
     warm: list[Step[object]] = [Train(), before.step(), asked.step()]
@@ -87,7 +87,7 @@ def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
         raise Unsupported("its inverse refuses what forward returns in train mode", waits=False)
     lost = stretch(x, back - x) if np.abs(back - x).max() > size else 0.0
     if lost == 0.0 and np.abs(back - x).max() > size:
-        raise Unsupported("in train mode its inverse gives back another batch", waits=False)
+        raise Unsupported("in train mode its inverse returns another batch", waits=False)
     if lost and np.abs(back - undone(Eval())).max() <= size:
         raise Unsupported("in train mode its inverse is that of eval mode", waits=False)
     note = f"the batch comes back {lost:+.3g} of its spread too wide about its own mean"
@@ -95,7 +95,7 @@ def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
 
 
 def played(flow: Living, steps: Sequence[Step[object]], fresh: bool = False) -> Life:
-    """A life in train mode; that it is refused there is no wrong result."""
+    """A history in train mode. Raises `Unsupported` if a call raises there."""
     life, error = attempt(flow.play, steps, fresh)
     if life is None:
         raise Unsupported(f"it is not called in train mode ({error})", waits=False)
@@ -103,8 +103,8 @@ def played(flow: Living, steps: Sequence[Step[object]], fresh: bool = False) -> 
 
 
 def stretch(x: Array, error: Array) -> float:
-    """The share of its spread by which a batch is too wide about the mean of its channels, where
-    that is all that is wrong with it; 0 otherwise.
+    """The relative excess of the spread of a batch about the mean of its channels, if that
+    explains the error; else 0.
     """
     axes = (0, *range(2, x.ndim))
     centered = x - x.mean(axes, keepdims=True)

@@ -1,4 +1,4 @@
-"""Laws of function transformations: the same call through functional_call, vmap and compile."""
+"""Function transformations: the same call through functional_call, vmap and compile."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flowref.model.call import How
 
 
 def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") -> Residual:
-    """A plain call against one in another manner. ``refusal``: why an error is no violation, if it
-    is none.
+    """A plain call compared with one in another manner. ``refusal``: the reason for `Unsupported`
+    if an exception is no violation.
     """
     errors: list[str] = []
 
@@ -43,10 +43,10 @@ def through(flow: Flow, batch: Batch, how: How, note: str, refusal: str = "") ->
     pointwise=True,
 )
 def functional_call(flow: Flow, batch: Batch) -> Residual:
-    """Parameters handed in through functional_call have the effect of the same parameters stored in
+    """Parameters passed through functional_call have the effect of the same parameters stored in
     the object.
     """
-    note = "stored parameters were used in place of those handed in"
+    note = "stored parameters were used in place of those passed in"
     return through(flow, batch, "functional_call", note, "it refuses")
 
 

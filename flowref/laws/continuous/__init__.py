@@ -1,1 +1,1 @@
-"""Laws of continuous flows: solvers and estimates of their traces."""
+"""Continuous flows: solvers and trace estimates."""

@@ -1,4 +1,4 @@
-"""The noise of a trace estimate: one for a whole solve, and another for each."""
+"""The noise of a trace estimate: one draw per solve, and a new one for the next."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from flowref.model import ADVICE, EXACT, GIVEN, Batch, Residual, Unsupported, la
 from flowref.model.abilities import Bijection, Flow, Living, offers
 from flowref.model.steps import Eval, Run
 
-# From this share on of evaluations between which noise was drawn, it is drawn for each.
+# The share of evaluations with fresh noise from which on noise counts as drawn per evaluation.
 SHARE = 0.3
 SOURCE = "Grathwohl et al., FFJORD (arXiv:1810.01367), section 3.1"
 
 
 class RepeatableBijection(Bijection, Living, Protocol):
-    """A map that is called more than once."""
+    """A map that can be called repeatedly."""
 
 
 @requires("it has no map that is called more than once")
 def solves(flow: Flow) -> bool:
-    """Its calls can be looked at, or the beginning of one that was cut short."""
+    """Calls can be observed, at least the start of one that was cut short."""
     return bool(flow.facts.unended) or offers(flow, RepeatableBijection)
 
 
@@ -42,11 +42,11 @@ def solves(flow: Flow) -> bool:
     "no step of a solver has the order that its error estimate counts on",
 )
 def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
-    """A map of values that are not random, with a log-det that is estimated by noise, draws none
-    between the evaluations of its field: one draw lasts for a whole solve.
+    """A map with deterministic values and a log-det estimated by noise draws no noise between
+    evaluations of its field: one draw per solve.
 
-    An advice: steps of fixed length have the same mean with fresh noise, which those that an error
-    estimate chooses have not, and may never end.
+    Advice: with fixed steps fresh noise has the same mean, but adaptive steps with an error
+    estimate do not, and may never end.
     """
     if offers(flow, RepeatableBijection):
         deterministic(flow, batch)
@@ -57,7 +57,7 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     return flags(
         redrawn > SHARE,
         len(batch.x),
-        f"for {redrawn:.2g} of the evaluations of its field noise is drawn anew{cut}",
+        f"noise is drawn anew for {redrawn:.2g} of the evaluations of its field{cut}",
     )
 
 
@@ -73,9 +73,7 @@ def noise_once_per_solve(flow: Flow, batch: Batch) -> Residual:
     source=f"{SOURCE}: the noise is drawn anew for each solve, or the mean of estimates is no trace",
 )
 def noise_of_its_own(flow: RepeatableBijection, batch: Batch) -> Residual:
-    """A log-det that is estimated by noise is estimated by other noise in the next call of the same
-    object.
-    """
+    """A log-det that is estimated by noise uses other noise in the next call of the same object."""
     first, second = (estimates(flow, batch, draws)[0] for draws in (1, 2))
     if np.array_equal(first, second):
         raise Unsupported("its log-det does not depend on random numbers", waits=False)
@@ -88,7 +86,9 @@ def noise_of_its_own(flow: RepeatableBijection, batch: Batch) -> Residual:
 
 
 def estimates(flow: RepeatableBijection, batch: Batch, *draws: int) -> list[np.ndarray]:
-    """The log-dets of calls of one object, each from a random state of its own."""
+    """The log-dets of successive calls of one object, each from a random state of its own,
+    ``(rows,)``.
+    """
     before = [Eval()] if flow.stateful else []
     runs = [Run("forward", batch.x, batch.context, draws=one) for one in draws]
     outs = list(flow.play([*before, *runs])[len(before) :])
@@ -96,7 +96,7 @@ def estimates(flow: RepeatableBijection, batch: Batch, *draws: int) -> list[np.n
 
 
 def deterministic(flow: RepeatableBijection, batch: Batch) -> None:
-    """Raise `Unsupported` where values depend on random numbers: then draws have other reasons."""
+    """Raise `Unsupported` if values are random: random numbers then have other purposes."""
     before = [Eval()] if flow.stateful else []
     one, other = (
         flow.play([*before, Run("forward", batch.x, batch.context, draws=draws)])[-1].value

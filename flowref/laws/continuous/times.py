@@ -1,4 +1,6 @@
-"""Maps over an interval of time: parts of the time add up, and states on the way are those of the parts."""
+"""Maps over an interval of time: parts of the time compose, and intermediate states are those of
+the parts.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from flowref.laws.common.requirements import not_estimator
 from flowref.model import Array, Batch, Mapped, Residual, law, requires
 from flowref.model.abilities import Flow, Staged, Timed
 
-# Where the time is cut, in shares of it, and at which states are asked for.
+# Where the time is cut, as a share of it, and the times of intermediate states.
 CUT, TIMES = 0.37, (0.0, 0.37, 0.8, 1.0)
-# An error of the first part grows in the second, and each call has one of its own.
+# The second part amplifies the error of the first, and each call has its own.
 GROWN = 4.0
 SOURCE = "flows of differential equations: Chen et al., Neural ODEs (arXiv:1806.07366)"
 
 
-@requires("nothing says that it integrates: it takes no steps, and states no log_det_tolerance")
+@requires("it is not known to integrate: it takes no steps, and states no log_det_tolerance")
 def integrates(flow: Flow) -> bool:
-    """Its log-det is that of an integral, to some accuracy."""
+    """Its log-det is an integral with some accuracy."""
     return flow.certainty.log_det > 0
 
 
@@ -33,10 +35,10 @@ def integrates(flow: Flow) -> bool:
     applies=integrates & not_estimator,
 )
 def times_add_up(flow: Timed, batch: Batch) -> Residual:
-    r"""The map over the whole of its time is that over the rest of it after that over a part,
-    $f_{0,T} = f_{s,T} \circ f_{0,s}$, and their log-dets add up.
+    r"""The map over the whole time is the composition of those over its parts, $f_{0,T} = f_{s,T}
+    \circ f_{0,s}$, and their log-dets add up.
 
-    Of maps that integrate. What takes two times in closed form need be no flow between them.
+    For maps that integrate; a closed form of two times need not be a flow.
     """
     whole = flow.forward(batch.x, batch.context)
     first = flow.between(batch.x, batch.context, 0.0, CUT)
@@ -47,12 +49,12 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
     observed = {"the whole time": whole.value, "one part after the other": second.value}
     if whole.ladj is not None and first.ladj is not None and second.ladj is not None:
         rows = len(batch.x)
-        told, *parts = (reported(flow, out, rows) for out in (whole, first, second))
-        gap = np.concatenate([gap.reshape(rows, -1), (parts[0] + parts[1] - told)[:, None]], 1)
-        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(told), posinf=0.0))
-        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, told))
-        usable &= finite_rows(told, *parts)
-        observed |= {"log-det": told, "log-dets of the parts": np.stack(parts, 1)}
+        log_det, *parts = (reported(flow, out, rows) for out in (whole, first, second))
+        gap = np.concatenate([gap.reshape(rows, -1), (parts[0] + parts[1] - log_det)[:, None]], 1)
+        scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(log_det), posinf=0.0))
+        allowed = np.maximum(allowed, 2 * log_det_tolerance(flow, log_det))
+        usable &= finite_rows(log_det, *parts)
+        observed |= {"log-det": log_det, "log-dets of the parts": np.stack(parts, 1)}
     return Residual(gap, scale=scale, allowed=allowed, decidable=usable, observed=observed)
 
 
@@ -66,8 +68,8 @@ def times_add_up(flow: Timed, batch: Batch) -> Residual:
     applies=integrates & not_estimator,
 )
 def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
-    r"""Of the states that a map returns for several times the first is x, the last is f(x), and each is
-    the map over the time until then; so are log-dets that are returned for each.
+    """Of the states that a map returns for several times the first is x, the last is f(x), and
+    each is the map over the time until then; likewise for log-dets at several times.
     """
     rows = len(batch.x)
     found = flow.on_the_way(batch.x, batch.context, TIMES)
@@ -89,16 +91,16 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
     observed = {"states": np.moveaxis(states, 0, 1), "over parts of the time": last.value}
     if found.ladj is not None and all(end is None or end.ladj is not None for end in ends):
         sign = -1.0 if flow.promises.get("ladj") == "inverse" else 1.0
-        told = sign * np.asarray(found.ladj, dtype=np.float64).T
+        log_dets = sign * np.asarray(found.ladj, dtype=np.float64).T
         parts = [np.zeros(rows) if end is None else reported(flow, end, rows) for end in ends]
-        apart = told - np.stack(parts, 1)
-        # What a log-det may be off by is no room for the states.
+        apart = log_dets - np.stack(parts, 1)
+        # The tolerance of a log-det does not apply to states.
         room = 2 * log_det_tolerance(flow, parts[-1])[:, None]
         beyond = np.sign(apart) * np.maximum(np.abs(apart) - room, 0.0)
         gap = np.concatenate([gap, beyond[..., None]], 2)
         scale = np.maximum(scale, 4 + np.nan_to_num(np.abs(parts[-1]), posinf=0.0))
         usable &= finite_rows(*parts)
-        observed |= {"log-dets": told, "log-dets over parts of the time": np.stack(parts, 1)}
+        observed |= {"log-dets": log_dets, "log-dets over parts of the time": np.stack(parts, 1)}
     wrong = np.nan_to_num(np.abs(gap)).max((0, 2))
     return Residual(
         gap.reshape(rows, -1),
@@ -116,8 +118,8 @@ def _difference_or_inf(one: Array, other: Array) -> Array:
 
 
 def _slack(flow: Timed, middle: Array, end: Mapped, context: Array | None) -> Array:
-    """What errors of a solver make of the end: of an error within its accuracy half-way what the second
-    part makes of it, and as much again.
+    """The effect of solver errors on the end: that of an error at the intermediate time through
+    the second part, twice.
     """
     tolerance = inverse_tolerance(flow, middle)
     if not tolerance.any():

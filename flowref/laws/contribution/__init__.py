@@ -1,1 +1,3 @@
-"""Laws of kernels: maps that may draw, and what they contribute to a log-likelihood."""
+"""Stochastic transforms (SurVAE): layers that may draw random numbers, and their likelihood
+contribution V.
+"""

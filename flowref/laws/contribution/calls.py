@@ -1,4 +1,4 @@
-"""Calls of kernels under seeds."""
+"""Calls of stochastic layers under fixed seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flowref.model.abilities import Pushing, TwoWay
 
 
 def contribution(out: Mapped, rows: int) -> Array:
-    """What a call contributed, one number a row; `Unsupported` where it returned nothing."""
+    """The likelihood contribution of a call, ``(rows,)``. Raises `Unsupported` if none is
+    returned.
+    """
     if out.ladj is None:
         raise Unsupported("it returns no contribution")
     return per_point(out.ladj, rows)
@@ -23,7 +25,9 @@ def contribution(out: Mapped, rows: int) -> Array:
 def stochastic_forward(
     flow: Pushing, x: Array, seed: int, what: str = "ordinary points"
 ) -> tuple[Array, Array]:
-    """Latents of data, and what was contributed. Raises `Undecidable` where ``what`` they are is refused."""
+    """Latents ``(n, *latent)`` and contributions ``(n,)`` of data. Raises `Undecidable` if forward
+    rejects them; ``what`` names them.
+    """
     out, refused = attempt(flow.push, x, seed, None)
     if refused:
         raise Undecidable(f"forward refuses {what} ({refused})")
@@ -31,7 +35,7 @@ def stochastic_forward(
 
 
 def stochastic_inverse(flow: TwoWay, z: Array, seed: int) -> Mapped:
-    """What the inverse makes of latents. Raises `Undecidable` where these are refused."""
+    """The result of inverse for latents. Raises `Undecidable` if it rejects them."""
     out, refused = attempt(flow.pull, z, seed, None)
     if refused:
         raise Undecidable(f"inverse refuses points of the declared codomain ({refused})")
@@ -39,15 +43,19 @@ def stochastic_inverse(flow: TwoWay, z: Array, seed: int) -> Mapped:
 
 
 def data_of(flow: TwoWay, z: Array, seed: int) -> Array:
-    """Data of latents. Raises `Undecidable` where these are refused, or not finite."""
+    """Data ``(n, *event)`` of latents. Raises `Undecidable` if inverse rejects them, or data are
+    not finite.
+    """
     x = np.asarray(stochastic_inverse(flow, z, seed).value, dtype=np.float64)
     if not np.isfinite(x).all() or x.shape != (len(z), *flow.event_shape):
-        raise Undecidable("inverse gives no finite data of the shape of events")
+        raise Undecidable("inverse returns no finite data of the shape of events")
     return x
 
 
 def accepted_points(flow: Pushing, batch: Batch) -> Array:
-    """The points of a batch, with those that forward refuses replaced by one that it takes."""
+    """The points of a batch, ``(n, *event)``, with those that forward rejects replaced by an
+    accepted one. Raises `Undecidable` if it rejects all.
+    """
     x, refused = accepted(flow.push, batch.x, batch.seed, batch.context)
     if x is None:
         raise Undecidable(f"forward refuses its points ({refused})")
@@ -55,11 +63,12 @@ def accepted_points(flow: Pushing, batch: Batch) -> Array:
 
 
 def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[Batch, Array]:
-    """The batch with those points whose latents or contribution are no numbers, or whose contribution is
-    not below ``largest``, replaced by one of which they are; and which points were kept, ``(rows,)``.
+    """The batch with a usable point in place of those whose latents or contribution are not
+    finite, or whose contribution is not below ``largest``; and the rows that were kept,
+    ``(rows,)``.
 
-    What is infinite in a row makes sums over all of them no number, and a batch keeps its size, since
-    random numbers are drawn for all rows together.
+    One infinite row would dominate sums over all rows. The batch keeps its size, since random
+    numbers are drawn for all rows together.
     """
     rows, x = len(batch.x), accepted_points(flow, batch)
     out = flow.push(x, batch.seed, batch.context)
@@ -71,7 +80,7 @@ def measurable(flow: Pushing, batch: Batch, largest: float = math.inf) -> tuple[
 
 
 class Given:
-    """A kernel at one context, which every row is given; as it is where it takes none."""
+    """A stochastic layer with one context fixed for all rows; unchanged if it takes none."""
 
     def __init__(self, flow: Pushing, batch: Batch) -> None:
         self.flow, self.context = flow, batch.context
@@ -80,12 +89,12 @@ class Given:
         return None if name == "context_shape" else getattr(self.flow, name)
 
     def push(self, x: Array, seed: int, context: Array | None = None) -> Mapped:
-        """The kernel's own, at the context."""
+        """The layer's forward call under the context."""
         return self.flow.push(x, seed, self._repeated(len(x)))
 
     @property
     def pull(self) -> Any:
-        """The kernel's own, at the context; None where it goes only one way."""
+        """The layer's inverse call under the context; None without an inverse."""
         call = getattr(self.flow, "pull", None)
         return None if call is None else lambda z, seed, _: call(z, seed, self._repeated(len(z)))
 

@@ -1,5 +1,5 @@
-"""What a kernel draws, measured, beside what it says; that seeds are all that it draws from; and that the
-direction that draws nothing undoes the one that does.
+"""Random numbers of stochastic layers: as declared, determined by the seed, and undone by the
+deterministic direction.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from flowref.laws.contribution.calls import contribution, measurable
 from flowref.model import EXACT, NEARBY, Array, Batch, Mapped, Residual, Undecidable, law, requires
 from flowref.model.abilities import Flow, Pushing, TwoWay, offers
 
-# How many random seeds are tried, and how many draws are undone at each point.
+# Number of seeds, and of draws per point that are undone.
 SEEDS, DRAWS = 4, 4
 
 
-@requires("it does not say whether it draws")
+@requires("it does not declare whether it draws")
 def says(flow: Flow) -> bool:
-    """Of a layer that says nothing nothing can be wrong."""
+    """Without a declaration there is nothing to check."""
     kernel = flow.facts.kernel
     return kernel is not None and None not in kernel.draws
 
@@ -39,16 +39,15 @@ def says(flow: Flow) -> bool:
     "it is not, and the likelihood is exact or a bound accordingly",
 )
 def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
-    """A layer that says that it draws nothing in a direction returns the same under every random seed,
-    value and contribution; and one that draws returns the same under the same seed. What is added to
-    data is drawn, if it says that it is: numbers that are always the same have no density. What draws, be it
-    ever so seldom, lets its random state reach what it returns, where a trace of it tells.
+    """A layer that declares a direction deterministic returns the same value and contribution
+    under every seed; a stochastic one returns the same under the same seed, depends on it, and
+    appends entries that vary with it, since constant entries have no density.
 
-    Rows that are no numbers say nothing, and an inverse may refuse them.
+    Rows that are not finite are skipped, and an inverse may reject them.
     """
     batch, usable = measurable(flow, batch)
     reached = dict(zip(("push", "pull"), flow.kernel.reached, strict=True))
-    told = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
+    declared = dict(zip(("push", "pull"), flow.kernel.draws, strict=True))
     rows, wrong = len(batch.x), []
     first = flow.push(batch.x, batch.seed, batch.context)
     inputs = {"push": batch.x, "pull": np.asarray(first.value) + 0.0}
@@ -63,41 +62,41 @@ def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
             seen.append(out)
         if not equal(seen[0], seen[1]):
             wrong.append(f"{_way(name)} differs between two calls with the same random seed")
-        elif not told[name] and not all(equal(seen[0], other) for other in seen[2:]):
+        elif not declared[name] and not all(equal(seen[0], other) for other in seen[2:]):
             wrong.append(
-                f"{_way(name)} says that it draws nothing, and differs with the random seed"
+                f"{_way(name)} is declared deterministic, and differs with the random seed"
             )
-        elif told[name] and not reached[name]:
+        elif declared[name] and not reached[name]:
             wrong.append(
-                f"{_way(name)} says that it draws, and nothing that it returns depends on the random state "
+                f"{_way(name)} is declared to draw, and nothing that it returns depends on the random state "
                 "that it is given"
             )
         elif name == "push" and adds(flow) and not wanders(seen):
             wrong.append(
-                "forward says that it draws, and what it adds to the data is the same under every random seed, "
+                "forward is declared to draw, and what it adds to the data is the same under every random seed, "
                 "which has no density"
             )
     return flags(bool(wrong), rows, "; ".join(wrong), decidable=usable)
 
 
 def adds(flow: Pushing) -> bool:
-    """Whether it says that it only adds to its data, and its latents have entries that these lack; but for
-    whole numbers and simplices, where nothing need be drawn.
+    """Whether it declares that it only appends entries to its data; False for integers and
+    simplices, for which nothing need be drawn.
     """
     codomain = flow.codomain
     larger = math.prod(flow.latent_shape) > math.prod(flow.event_shape)
-    told = codomain is None or codomain.kind == "real"
-    return larger and told and flow.kernel.draws == (True, False)
+    spread_out = codomain is None or codomain.kind == "real"
+    return larger and spread_out and flow.kernel.draws == (True, False)
 
 
 def wanders(seen: list[Mapped]) -> bool:
-    """Whether any of several calls gave other latents."""
+    """Whether latents differ between several calls."""
     values = [np.asarray(one.value) for one in seen]
     return any(not np.array_equal(values[0], other, equal_nan=True) for other in values)
 
 
 def equal(one: Mapped, other: Mapped) -> bool:
-    """Whether two calls returned the same, bit for bit."""
+    """Whether two calls returned bitwise equal results."""
     same = np.array_equal(np.asarray(one.value), np.asarray(other.value), equal_nan=True)
     if one.ladj is None or other.ladj is None:
         return same and one.ladj is other.ladj
@@ -108,9 +107,9 @@ def _way(name: str) -> str:
     return "forward" if name == "push" else "inverse"
 
 
-@requires("it draws in both directions, or in neither, or does not say")
+@requires("it draws in both directions, or in neither, or does not declare it")
 def one_sided(flow: Flow) -> bool:
-    """Where both directions draw, neither undoes the other."""
+    """Exactly one direction draws, so the other one undoes it."""
     kernel = flow.facts.kernel
     return kernel is not None and bool(kernel.deterministic)
 
@@ -126,8 +125,8 @@ def one_sided(flow: Flow) -> bool:
     "f(g(z)) = z for whatever g draws; and the contribution of a pair is one number",
 )
 def one_sided_inverse(flow: TwoWay, batch: Batch) -> Residual:
-    """What the direction that draws makes is taken back by the one that draws nothing, for every draw:
-    the point that it started from comes back, and the two contributions cancel.
+    """The deterministic direction undoes the stochastic one for every draw: the original point is
+    recovered, and the two contributions cancel.
     """
     rows, context = len(batch.x), batch.context
     if flow.kernel.deterministic == "push":
@@ -135,9 +134,9 @@ def one_sided_inverse(flow: TwoWay, batch: Batch) -> Residual:
         start = flow.push(batch.x, batch.seed, context).value
     else:
         out, back, start = flow.push, flow.pull, batch.x
-        # Its data may be whole numbers, or the like: what comes back once is one of them.
+        # Data may be integers, or similar: the result of one round trip is valid.
         once = flow.pull(flow.push(start, batch.seed, context).value, batch.seed, context).value
-        # One row of them is whole as well, where all of them need not differ.
+        # Its first row as well, if rows need not differ.
         once = np.asarray(once, dtype=np.float64)
         if not flow.facts.declared or bool((once == np.round(once)).all()):
             start = once

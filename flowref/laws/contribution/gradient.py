@@ -1,4 +1,4 @@
-"""What a kernel contributes is trained as what it is: where forward draws nothing, and where it draws."""
+"""Gradients of the contribution of a stochastic layer, for a deterministic or stochastic forward."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow, Parametric, Pulling, Pushing
 
-# Beyond this a clamp may clip.
+# Larger values may be clipped by a clamp.
 MODERATE = 3.0
 
 
 class PushingParametric(Pushing, Parametric, Protocol):
-    """A kernel whose parameters can be moved along a direction."""
+    """A stochastic layer with parameters that can be moved along a direction."""
 
 
 class PushingDifferentiable(Pushing, Pulling, Protocol):
-    """A kernel whose gradients in the data the framework gives."""
+    """A stochastic layer with vector-Jacobian products in the data."""
 
 
-@requires("its forward draws, or does not say whether it does")
+@requires("its forward draws, or does not declare whether it does")
 def draws_nothing_forward(flow: Flow) -> bool:
-    """What is drawn may be out of the reach of gradients on purpose."""
+    """Random outputs may be detached on purpose."""
     return flow.facts.kernel is not None and flow.facts.kernel.draws[0] is False
 
 
@@ -69,8 +69,8 @@ def draws_nothing_forward(flow: Flow) -> bool:
     "a detached one is not trained",
 )
 def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
-    r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
-    the parameters is finite, and is its derivative.
+    """For a deterministic forward, autograd's derivative of the contribution with respect to the
+    parameters is finite and is its derivative.
 
     Measured along one direction of the space of all parameters, against differences.
     """
@@ -100,8 +100,8 @@ def parameter_gradient(flow: PushingParametric, batch: Batch) -> Residual:
     pointwise=True,
 )
 def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
-    r"""Of a layer whose forward draws nothing, autograd's derivative of the contribution with respect to
-    the data is finite, and is its derivative: $\partial_x V$.
+    r"""For a deterministic forward, autograd's derivative of the contribution with respect to the
+    data is finite and is its derivative: $\partial_x V$.
 
     Measured along a direction, against differences, away from kinks.
     """
@@ -117,7 +117,7 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
     here = contribution(out, rows)
     with np.errstate(all="ignore"):
         difference = quotient(measure, x, direction, flow.domain, sparing(flow))
-    # Of a contribution without a graph the gradient is none, where the value has one.
+    # A contribution without graph counts as having gradient zero, if the value has a gradient.
     cotangents = np.zeros(np.shape(out.value)), np.ones(rows)
     gradient, refused = attempt(flow.vjp, "push", x, batch.context, *cotangents)
     if refused:
@@ -140,7 +140,9 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
 
 @requires("its forward draws nothing, or its inverse draws, too")
 def adds_what_it_draws(flow: Flow) -> bool:
-    """Steps of a Markov chain are often not differentiated, on purpose; what is exact is held to more."""
+    """Markov chain steps are often not differentiated on purpose; deterministic layers have a
+    stronger law.
+    """
     return flow.facts.kernel is not None and flow.facts.kernel.draws == (True, False)
 
 
@@ -157,19 +159,19 @@ def adds_what_it_draws(flow: Flow) -> bool:
     "Roeder et al. (arXiv:1703.09194): the score of what draws may be left out, being zero on average",
 )
 def sample_gradient(flow: PushingParametric, batch: Batch) -> Residual:
-    """Of a layer that adds what it draws, autograd's derivative of the contribution with respect to the
-    parameters is on average that of the contribution with its noise held.
+    """For a layer that appends what it draws, autograd's derivative of the contribution with
+    respect to the parameters is on average that of the contribution with its noise held.
 
-    Measured along one direction of the space of all parameters, at a few points with much noise each.
-    Whole latents are not judged: what draws them may have gradients that are none of its value, on purpose.
+    Measured along one direction of the space of all parameters, at a few points with much noise
+    each. Integer latents are exempt, since their gradients may be surrogates on purpose.
     """
     batch, usable = measurable(flow, batch, LARGEST)
     rows = len(batch.x)
     z = np.asarray(flow.push(batch.x, batch.seed, batch.context).value, dtype=np.float64)
     if any(is_integer_valued(entry) for entry in z.reshape(rows, -1).T):
-        raise Undecidable("it draws whole numbers, through which gradients may pass on purpose")
+        raise Undecidable("it draws integers, whose gradients may be surrogates on purpose")
     return slopes_of(flow, "push", batch, contribution).residual(
         usable,
         "autograd's derivative of the contribution in the parameters is on average not that with the noise "
-        "held: a sample is cut off from what it was drawn by",
+        "held: a sample is detached from the parameters it depends on",
     )

@@ -1,5 +1,5 @@
-"""Contributions give a normalized density: by importance sampling, and by the balance of draws both ways,
-whatever the layer draws.
+"""Contributions define a normalized density: by importance sampling, and by the acceptance ratio
+of draws in both directions.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow, Pushing, TwoWay
 
-# Points of the two stages; the share of the mass, and of draws, that is allowed whatever the standard error.
+# Points of the two stages; and the share of the mass, and of the draws, that is allowed whatever
+# the standard error.
 STAGES = (20_000, 80_000)
 SHARE, SHARE_OF_DRAWS = 0.01, 0.005
 LARGEST = 16
-# What counts of a share of latents that is judged by ranges alone.
+# The weight of a share of latents that is known by ranges only.
 UNSURE = 0.7
-# Which share of contributions may be no numbers, as of a step that diverges far out.
+# The allowed share of non-finite contributions, as of a step that diverges far out.
 MISSING = 0.02
 
 
 @requires("its events have more than sixteen entries", waits=True)
 def few_weighted_entries(flow: Flow) -> bool:
-    """Weights of many entries are spread too unevenly."""
+    """Importance weights in many dimensions are too uneven."""
     return math.prod(flow.event_shape) <= LARGEST
 
 
@@ -63,12 +64,12 @@ def few_weighted_entries(flow: Flow) -> bool:
     "(Nielsen et al., arXiv:2007.02731; Wu et al., arXiv:2002.06707), so that its mass is 1",
 )
 def integral(flow: Pushing, batch: Batch) -> Residual:
-    r"""For every normalized density q of latents, $e^V q(z)$ is, on average over what forward draws, a
-    normalized density of the data: $E_{x \sim r}[e^{V} q(z) / r(x)] = 1$.
+    r"""For every normalized density q of latents, $e^V q(z)$, averaged over the draws of forward,
+    is a normalized density of the data: $E_{x \sim r}[e^{V} q(z) / r(x)] = 1$.
 
-    Two stages; violated only if a larger one with fresh draws confirms. Where few points hold most of
-    the weight, weights count up to a bound, and only more than 1 accuses. Where no codomain is
-    declared, more than 1 accuses, and less only as far as latents are seen to fill a set.
+    Two stages; violated only if a larger one with fresh draws confirms. If few points dominate,
+    weights are cut, and only a mass above 1 is a violation. With an undeclared codomain, a mass
+    above 1 is a violation, and one below 1 only as far as latents are known to fill a set.
     """
     flow = cast(Pushing, Given(flow, batch))
     place = placed(flow, batch.seed)
@@ -78,9 +79,7 @@ def integral(flow: Pushing, batch: Batch) -> Residual:
         found = _mean_weight(flow, place.support, look)
         room, doubt = found.room(SHARE), ""
         if found.mean < 1 and found.uneven:
-            doubt = (
-                f"its weights are uneven: a mass of {found.mean:.3g} may miss what is rarely drawn"
-            )
+            doubt = f"its weights are uneven: a mass of {found.mean:.3g} may miss rare draws"
         elif found.mean < 1 and share - found.mean <= room:
             doubt = (
                 f"the mass of its density is {found.mean:.3g}, and its codomain, which is not declared, may be "
@@ -101,7 +100,7 @@ def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
     try:
         return weighed(flow, support, look.count, look.seed).mass
     except Undecidable:
-        # However much the heaviest hold: what is left of them when they are cut may be too much.
+        # However heavy the tail: the mean of the cut weights may already be too large.
         least = truncated_mean_weight(flow, support, look.count, look.seed)
         if least is None or least.mean - 1 <= least.room(SHARE):
             raise
@@ -120,10 +119,11 @@ def _mean_weight(flow: Pushing, support: Support, look: Look) -> Mean:
     "of the chances to draw it backward and forward",
 )
 def balance(flow: TwoWay, batch: Batch) -> Residual:
-    r"""With $W = e^V q(z) / r(x)$, which is how much likelier a pair is drawn backward from $z \sim q$ than
-    forward from $x \sim r$, $E_{forward}[W / (1 + W)] = E_{backward}[1 / (1 + W)]$.
+    r"""With $W = e^V q(z) / r(x)$, the ratio of the probability of a pair drawn backward from $z
+    \sim q$ to that drawn forward from $x \sim r$, $E_{forward}[W / (1 + W)] = E_{backward}[1 / (1
+    + W)]$.
 
-    Both are bounded, so that nothing is undecided where few points have all the weight. Two stages;
+    Both terms are bounded, so it decides also if few points dominate the weights. Two stages;
     violated only if a larger one with fresh draws confirms.
     """
     flow = cast(TwoWay, Given(flow, batch))
@@ -131,7 +131,7 @@ def balance(flow: TwoWay, batch: Batch) -> Residual:
 
     def sides(look: Look) -> Finding:
         both = _shares(flow, inside, look.count, look.seed)
-        # What is no number is anything between 0 and 1.
+        # A non-finite term may be anything in [0, 1].
         missing = sum(float(np.isnan(side).mean()) for side in both)
         forward, backward = (Mean.of(np.nan_to_num(side, nan=0.5)) for side in both)
         error = math.hypot(forward.error, backward.error)
@@ -149,7 +149,7 @@ def balance(flow: TwoWay, batch: Batch) -> Residual:
 
 
 def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array, Array]:
-    """W / (1 + W) of pairs that were drawn forward, and 1 / (1 + W) of pairs drawn backward."""
+    """W / (1 + W) of pairs drawn forward, and 1 / (1 + W) of pairs drawn backward, ``(n,)`` each."""
     proposal = proposals(flow, inside, seed)[0]
     x = proposal.draw(np.random.default_rng(seed), count)
     z, given = stochastic_forward(flow, x, seed)
@@ -165,6 +165,6 @@ def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array
     there = given + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
     again = returned + normal_on(inside, flow.latent_shape, latents) - proposal.log_prob(data)
     if max(np.isnan(there).mean(), np.isnan(again).mean()) > MISSING:
-        raise Undecidable("many contributions are no numbers")
+        raise Undecidable("many contributions are not finite")
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-there)), 1 / (1 + np.exp(again))

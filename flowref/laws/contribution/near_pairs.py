@@ -1,4 +1,4 @@
-"""Around single pairs of data and latents what is drawn forward and backward is one joint distribution."""
+"""Forward and backward draws have one joint distribution around single pairs of data and latents."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from flowref.laws.contribution.weights import MOST, filled
 from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
-# Points of the two stages around each of so many pairs, those by which widths are found, and those that tell
-# how latents lean.
+# Points of the two stages per pair, number of pairs, points that determine widths, and points that
+# determine the covariance of latents.
 STAGES, PAIRS, FEW, SOME = (16_000, 80_000), 8, 400, 4000
-# From this share of what accuses on the second stage is looked at, which alone accuses.
+# From this share of the allowed difference on, the second stage decides.
 CONSPICUOUS = 0.5
-# So many calls draw them: what one call draws for all of its rows, as a number of terms, varies between
-# calls alone.
+# Number of calls: random numbers shared by all rows of a call, as a number of terms, vary between
+# calls only.
 CALLS = 16
-# The share of a mean that is allowed; how well a mean is to be known; and of how small a share of draws a
-# bump is none that they tell of.
+# The allowed share of a mean, the required relative accuracy, and the share of draws below which a
+# bump is ignored.
 SHARE, KNOWN, RARE = 0.03, 0.1, 1e-6
-# How wide a bump is beside what latents spread over, or are spread by.
+# The width of a bump relative to the spread of the latents.
 WIDTH = 0.5
-# The least spread that is one, beside the size of what spreads.
+# The least spread relative to the size of the values.
 LEAST = 1e-6
 
 
 class Bump(NamedTuple):
-    """A pair, and the deviations of normal bumps around it; of whole data there is none, and of whole
-    latents it is 0. Or how latents lean there.
+    """A pair with standard deviations of normal bumps around it (None for integer data, 0 for
+    integer latents), or with a covariance of the latents.
     """
 
     x: Array
@@ -53,14 +53,16 @@ class Bump(NamedTuple):
     lean: Leaning | None = None
 
     def latents(self, inside: Support, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Latents as the bump has them, and which of them lie in a set; the others are that of the pair."""
+        """Latents ``(count, *latent)`` drawn from the bump, and which lie in the support,
+        ``(count,)``; the others are replaced by that of the pair.
+        """
         if self.lean is None:
             return _near(inside, self.z, self.wide_z, count, rng)
         drawn = self.lean.draw(count, rng).reshape(count, *self.z.shape)
         return _replace_outside_support(inside, drawn, self.z)
 
     def log_prob(self, z: Array) -> Array:
-        """How high the bump is at latents, in logarithms."""
+        """The log of the bump at latents, ``(n,)``."""
         if self.lean is None:
             return _log_normal(z, self.z, self.wide_z)
         return self.lean.log_prob(z.reshape(len(z), -1))
@@ -80,12 +82,12 @@ class Bump(NamedTuple):
     "each pair, so that a bump around one has one mass",
 )
 def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
-    r"""Around each pair of data and latents, what forward draws and weighs is what the inverse draws:
-    $E_{x \sim r, forward}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q, inverse}[h(x)]$ for q, r and h that are
-    narrow there.
+    r"""Around each pair of data and latents, weighted forward draws match inverse draws: $E_{x
+    \sim r, forward}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q, inverse}[h(x)]$ for q, r and h
+    concentrated there.
 
-    Pairs where few points decide are left out, unless too much is left of their weights when these are
-    cut. Two stages; violated only if a larger one with fresh draws confirms.
+    Pairs for which few points dominate are skipped, unless cut weights already exceed the bound.
+    Two stages; violated only if a larger one with fresh draws confirms.
     """
     flow = cast(TwoWay, Given(flow, batch))
     inside = filled(flow, batch.seed)
@@ -99,23 +101,23 @@ def near_pairs(flow: TwoWay, batch: Batch) -> Residual:
             if (found := masses(flow, inside, bump, look.count, look.seed + 20 * index)) is not None
         ]
         if not each:
-            raise Undecidable("around no pair of data and latents do many draws fall")
+            raise Undecidable("no pair of data and latents has many draws around it")
         found, chosen = max(each, key=lambda one: float(one[0].excess))
-        bumps = [chosen]  # which alone is looked at again
+        bumps = [chosen]  # the only one that is measured again
         return found
 
     return two_stage(worst, STAGES, batch.seed + 1000, CONSPICUOUS).residual()
 
 
 def pair_bumps(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
-    """Pairs that the inverse draws and forward draws again, with widths of what spreads there."""
+    """Pairs drawn by the inverse and again by forward, with widths from the spread there."""
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed), FEW)
     data = data_of(flow, latents, seed + 1)
     again, v = stochastic_forward(flow, data, seed + 2, "what the inverse gives")
     discrete = is_integer_valued(data)
     wide, counted = WIDTH * center_and_spread(latents)[1], whole_entries(inside, flow.latent_shape)
-    # Half of the pairs are those of which contributions differ most from what is usual, but for the last:
-    # there what is wrong by a factor is wrong by most.
+    # Half of the pairs are those with the most unusual contributions, but for the last: there a
+    # wrong factor has its largest effect.
     unusual = np.argsort(np.abs(v - np.median(v)), kind="stable")[-FEW // 20 :: -1]
     half = PAIRS // 2
     bumps = []
@@ -136,13 +138,13 @@ def pair_bumps(flow: TwoWay, inside: Support, seed: int) -> list[Bump]:
     if discrete and not counted.any():
         bumps += leaning_bumps(flow, data[: half * half], seed + 6)
     if not bumps:
-        raise Undecidable("what it draws does not spread in every coordinate")
+        raise Undecidable("its draws do not spread in every coordinate")
     return bumps
 
 
 def leaning_bumps(flow: TwoWay, data: Array, seed: int) -> list[Bump]:
-    """Around a few different data, each of whole numbers, bumps that lean as their latents do: of many entries
-    that depend on each other few fall into a bump that does not.
+    """Bumps with the covariance of the latents around a few different integer data: with many
+    correlated entries few latents fall into a bump without it.
     """
     bumps: list[Bump] = []
     for x in np.unique(data, axis=0)[: PAIRS // 2]:
@@ -155,7 +157,7 @@ def leaning_bumps(flow: TwoWay, data: Array, seed: int) -> list[Bump]:
 
 
 def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> Finding | None:
-    """The mass of a bump by both directions; None where few draws decide about one of them."""
+    """The mass of a bump by both directions; None if few draws dominate one of them."""
     each = [
         bump_weights_and_heights(flow, inside, bump, count // CALLS, seed + 17 * call)
         for call in range(CALLS)
@@ -168,7 +170,7 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
         return None
     heavy = not Guard().passes(weights)
     if heavy:
-        # What is left of weights that are cut is known, and may be too much.
+        # The mean of cut weights is accurate, and may already be too large.
         weights = np.minimum(weights, MOST * backward)
     forward, error = float(weights.mean()), math.hypot(error_of(weights), known)
     room = max(ERRORS * error, SHARE * max(forward, backward))
@@ -176,7 +178,7 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
         abs(forward - backward) / room,
         {"forward": forward, "backward": backward, "standard error": error},
         f"around a pair of data and latents there is a mass of {forward:.3g} by the contributions, "
-        f"and of {backward:.3g} by what the inverse draws",
+        f"and of {backward:.3g} by the draws of the inverse",
         f"a difference of {room / max(backward, 1e-300):.2g} of it would have been seen",
     )
     if heavy:
@@ -187,7 +189,9 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
 def bump_weights_and_heights(
     flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int
 ) -> tuple[Array, Array]:
-    """Of one call forward the weights of a bump, of one backward how high it is at what is drawn."""
+    """The weights of a bump in one forward call, and its height at the draws of one inverse call,
+    ``(count,)`` each.
+    """
     rng = np.random.default_rng(seed)
     if bump.wide_x is None:
         x, log_r, usable = _repeated(bump.x, count), 0.0, np.ones(count, dtype=bool)
@@ -205,15 +209,15 @@ def bump_weights_and_heights(
         heights = (back == bump.x).reshape(count, -1).all(1).astype(np.float64)
     else:
         far = ((back - bump.x) / bump.wide_x).reshape(count, -1)
-        with np.errstate(over="ignore"):  # so far off a bump is nothing
+        with np.errstate(over="ignore"):  # so far out a bump is zero
             heights = np.exp(-0.5 * (far**2).sum(1))
         heights = np.where(_holds(flow.domain, back), heights, 0.0)
     return weights, np.where(good, heights, 0.0)
 
 
 def error_of(values: Array) -> float:
-    """The standard error of a mean, ``(calls, rows)``: that of independent rows, or of calls where
-    these vary more.
+    """The standard error of the mean of values ``(calls, rows)``: that of independent rows, or of
+    calls if these vary more.
     """
     calls = values.mean(1).std(ddof=1) / math.sqrt(len(values))
     return float(max(values.std() / math.sqrt(values.size), calls))
@@ -222,14 +226,16 @@ def error_of(values: Array) -> float:
 def _near(
     support: Support, center: Array, wide: Array, count: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Normal points around one, and which of them lie in a set; the others are that one itself."""
+    """Normal points around a center, and which lie in the support; the others are replaced by the
+    center.
+    """
     return _replace_outside_support(
         support, center + wide * rng.standard_normal((count, *center.shape)), center
     )
 
 
 def _replace_outside_support(support: Support, x: Array, center: Array) -> tuple[Array, Array]:
-    """Points, that one in the place of those outside a set, and which lie in it."""
+    """The points with the center in place of those outside, and which lie inside."""
     inside = _holds(support, x)
     return np.where(inside.reshape(-1, *[1] * center.ndim), x, center), inside
 
@@ -241,7 +247,7 @@ def _holds(support: Support, x: Array) -> Array:
 def _log_normal(z: Array, center: Array, wide: Array) -> Array:
     size = np.where(wide > 0, wide, 1.0)
     terms = -0.5 * ((z - center) / size) ** 2 - np.log(math.sqrt(2 * math.pi) * size)
-    # What is counted has a bump that is one number, of which the chance is told.
+    # For integers a bump is a single one, with its probability.
     terms = np.where(wide > 0, terms, np.where(z == center, 0.0, -np.inf))
     return np.asarray(terms.reshape(len(z), -1).sum(1))
 

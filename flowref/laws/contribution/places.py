@@ -1,4 +1,4 @@
-"""Where the latents of a kernel lie, and its data: declared, or as calls show."""
+"""The supports of latents and data of a stochastic layer: declared, or observed."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from flowref.laws.contribution.sets import FREEDOM, WIDER, Points, Whole, drawn_
 from flowref.model import REAL, Array, Support, Undecidable
 from flowref.model.abilities import Pushing, TwoWay, offers
 
-# Points of which the latents are looked at, and how far from zero they lie.
+# Number of points whose latents are examined, and their spreads.
 COUNT, SPREADS = 4000, (0.5, 2.0, 8.0, 30.0)
-# So many tell whether they are whole numbers.
+# Points that decide whether latents are integers.
 SOME = 64
-# A standard normal distribution has less than 1e-6 beyond that; and how near to its ends latents come
-# that fill a set.
+# A standard normal distribution has less than 1e-6 beyond this; and the distance from the ends
+# within which latents must come to fill an interval.
 REACH, NEAR = 5.0, 0.03
-# What a few thousand numbers that are spread over a line have beyond it; how much of it they fill is
-# measured.
+# A few thousand latents spread over the line have some beyond this; how much of the line they fill
+# is measured.
 BEYOND = 2.5
-# How often forward draws again, where it draws; what may be off where a latent comes back, and which
-# share of latents may be repeated.
+# Repeated draws of a stochastic forward, the tolerance of a recovered latent, and the allowed share
+# of duplicates.
 AGAIN, BACK, REPEATED = 32, 1e-6, 0.02
-# One latent out of so many has to be finite.
+# One of this many latents must be finite.
 FINITE = 3
 SAY = "say ?codomain=real, positive, ordered, ..."
 
 
 class Place(NamedTuple):
-    """A set that holds the latents, and the share of its own distribution that is known to be on them.
-    ``sure``: whether that was declared, or shown point by point.
+    """A set that contains the latents, and the share of its own distribution that is known to lie
+    on them. ``sure``: whether it was declared, or verified point by point.
     """
 
     support: Support
@@ -41,35 +41,35 @@ class Place(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """The uniform distribution on whole numbers, entry by entry: points `(n, *shape)`."""
+    """The uniform distribution on integers, entry by entry: points ``(n, *shape)``."""
 
     low: Array
     high: Array
 
     @property
     def center(self) -> Array:
-        """Their middle."""
+        """The middle of the range, ``(*shape)``."""
         return np.asarray((self.low + self.high) / 2)
 
     @property
     def spread(self) -> Array:
-        """Half of their range."""
+        """Half the range, ``(*shape)``."""
         return np.asarray(np.maximum((self.high - self.low) / 2, 1.0))
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """So many points."""
+        """Points ``(count, *shape)``."""
         return rng.integers(self.low, self.high + 1, (count, *self.low.shape)).astype(np.float64)
 
     def log_prob(self, x: Array) -> Array:
-        """The logarithm of the chance of each row."""
+        """The log-probability of each row, ``(n,)``."""
         inside = ((x >= self.low) & (x <= self.high) & (x == np.round(x))).reshape(len(x), -1)
         chance = -float(np.log(self.high - self.low + 1.0).sum())
         return np.where(inside.all(1), chance, -np.inf)
 
 
 def placed(flow: Pushing, seed: int) -> Place:
-    """Where latents lie: the declared codomain, or else a set that those of a few thousand points
-    spread over. Raises `Undecidable` where nothing is declared and calls do not tell.
+    """The support of the latents: the declared codomain, or a set that the latents of a few
+    thousand points fill. Raises `Undecidable` if neither is known.
     """
     declared = flow.codomain
     if declared is not None:
@@ -78,7 +78,7 @@ def placed(flow: Pushing, seed: int) -> Place:
             return Place(declared, 1.0, True)
     z = latents_of(flow, seed, COUNT)
     if declared is not None and z is not None:
-        # What is declared tells of which numbers they are, and not that they are whole.
+        # A declaration gives the interval, but not whether values are integers.
         support: Support | None = with_whole(declared, z.reshape(len(z), -1))
     else:
         support = None if z is None else seen(z)
@@ -90,13 +90,13 @@ def placed(flow: Pushing, seed: int) -> Place:
 
 
 def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
-    """Latents of points near and far, as far as they are finite; None where they are refused, or few
-    are.
+    """The finite latents of points near and far, ``(n, *latent)``; None if forward rejects them,
+    or few are finite.
     """
     rng, some = np.random.default_rng(seed), []
     for turn, spread in enumerate(SPREADS):
         x = Points(flow.domain, flow.event_shape, 0.0, spread).draw(rng, count // len(SPREADS))
-        # Noise of its own for each, or it would be repeated.
+        # Its own noise for each, which would otherwise be repeated.
         out, refused = attempt(flow.push, x, seed + 101 * turn, None)
         if not refused:
             some.append(np.asarray(out.value, dtype=np.float64))
@@ -104,12 +104,12 @@ def latents_of(flow: Pushing, seed: int, count: int) -> Array | None:
         return None
     z = np.concatenate(some)
     finite = np.isfinite(z).reshape(len(z), -1).all(1)
-    # Far out a step of a layer may be beyond all numbers.
+    # Far out a step of a layer may overflow.
     return z[finite] if finite.sum() * FINITE >= count else None
 
 
 def seen(z: Array) -> Support | None:
-    """The set that latents spread over, as far as they tell; None for any other set."""
+    """The set that latents are spread over; None if it is unknown."""
     flat = z.reshape(len(z), -1)
     if not flat.shape[1]:
         return None
@@ -125,7 +125,7 @@ def seen(z: Array) -> Support | None:
 
 
 def _levels_of(entry: Array) -> Support:
-    """The whole numbers that an entry takes, those far out standing for all beyond them."""
+    """The integers that an entry takes; the outermost ones stand for all beyond."""
     low, high = float(entry.min()), float(entry.max())
     return Whole.between(
         low if low > -REACH else -math.inf,
@@ -134,7 +134,7 @@ def _levels_of(entry: Array) -> Support:
 
 
 def spread_over(z: Array) -> Support | None:
-    """The same of latents that are no whole numbers."""
+    """The set that non-integer latents are spread over; None if it is unknown."""
     flat = z.reshape(len(z), -1)
     if any(len(np.unique(entry)) < (1 - REPEATED) * len(entry) for entry in flat.T):
         return None
@@ -152,9 +152,9 @@ def spread_over(z: Array) -> Support | None:
 
 
 def share_on_latents(flow: Pushing, support: Support, seed: int) -> Place:
-    """How much of the distribution on a set is on latents. Of a forward that draws nothing, those that
-    come back from the inverse; of one that draws, those in the range of what it draws at the data that
-    the inverse made of them.
+    """The share of the distribution on a set that lies on latents. For a deterministic forward,
+    the latents that the inverse recovers; for a stochastic one, those within the range of its
+    draws at the data that the inverse returned.
     """
     draws = flow.kernel.draws[0] is not False
     nothing = Place(support, 0.0, False)
@@ -177,8 +177,8 @@ def share_on_latents(flow: Pushing, support: Support, seed: int) -> Place:
 
 
 def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels]:
-    """Points around where the layer's inverse puts what is drawn on its codomain, wider and wider;
-    whole numbers where it gives nothing else.
+    """Proposals of data around the inverse images of the codomain, with growing width; for integer
+    data, integers.
     """
     shape = flow.event_shape
     plain = Points(flow.domain, shape, 0.0, WIDER)
@@ -203,5 +203,5 @@ def proposals(flow: Pushing, inside: Support, seed: int) -> list[Points | Levels
 
 
 def is_integer_valued(x: Array) -> bool:
-    """Whether data are whole numbers, of which there is more than one."""
+    """Whether data are integers, and not all equal."""
     return bool((x == np.round(x)).all() and (x != x.flat[0]).any())

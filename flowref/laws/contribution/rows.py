@@ -1,4 +1,4 @@
-"""Rows of a batch do not depend on each other, are drawn apart, and no draw makes them no numbers."""
+"""Rows of a batch are independent, have separate noise, and stay finite for every draw."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from flowref.model import (
 )
 from flowref.model.abilities import Pushing, TwoWay, offers
 
-# Random seeds that are tried at each batch.
+# Seeds per batch.
 SEEDS = 6
-# So many calls of a batch that holds one point so often; the second stage alone accuses, where the first
-# is conspicuous.
+# Calls of the two stages and copies of a point per batch; the excess that leads to the second
+# stage, which decides.
 STAGES, ROWS, CONSPICUOUS = (24, 96), 64, 2.0
-# The spread of means over calls beside that of rows: of independent rows it is beyond this in a second
-# stage with a probability of less than 1e-9.
+# The ratio of the spread of means over calls to that expected from rows: for independent rows a
+# second stage exceeds it with probability below 1e-9.
 BEYOND = 2.2
-# So many rows in all have to stay where they are, and to leave, if how many do is counted; where fewer do the
-# point stands so often in a batch.
+# The least number of rows that must stay, and leave, for their counts to be compared; with fewer,
+# the point has this many copies in a batch.
 MANY, OFTEN = 200, 1024
 
 
@@ -45,7 +45,8 @@ MANY, OFTEN = 200, 1024
     "of its walkers by itself (Wu et al., arXiv:2002.06707)",
 )
 def rows_independent_contribution(flow: Pushing, batch: Batch) -> Residual:
-    """With the same random seed, a row comes out the same whatever the other rows of its batch hold.
+    """With the same random seed, the result of a row does not depend on the other rows of its
+    batch.
 
     The batch keeps its size, since random numbers are drawn for all rows together.
     """
@@ -55,7 +56,7 @@ def rows_independent_contribution(flow: Pushing, batch: Batch) -> Residual:
     points = accepted_points(flow, batch)
     kept = np.arange(rows) < (rows + 1) // 2
     shape = (-1, *[1] * (points.ndim - 1))
-    # Points of the same batch in the places of others lie in the domain, too.
+    # Other points of the same batch lie in the domain, too.
     other = np.where(kept.reshape(shape), points, points[::-1])
     value, size = np.zeros((rows, 2)), np.ones(rows)
     for seed in range(batch.seed, batch.seed + SEEDS):
@@ -78,7 +79,7 @@ def rows_independent_contribution(flow: Pushing, batch: Batch) -> Residual:
     source="a proposal that is refused leaves nothing behind: 0 times infinity is NaN",
 )
 def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
-    """At a point where one draw gives numbers, no draw gives NaN, neither as a value nor as a
+    """At a point with a finite result for one draw, no draw gives nan, neither as value nor as
     contribution.
     """
     rows = len(batch.x)
@@ -106,8 +107,8 @@ def finite_for_every_draw(flow: Pushing, batch: Batch) -> Residual:
     "distribution, and a batch no more samples than one",
 )
 def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
-    """Copies of a point in one batch are drawn apart: their mean varies from call to call as that of
-    independent draws does.
+    """Copies of a point in one batch have independent noise: their mean varies between calls like
+    that of independent draws.
 
     Two stages; violated only if fresh draws confirm.
     """
@@ -121,15 +122,15 @@ def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
         if offers(flow, TwoWay):
             z = np.asarray(out.value, dtype=np.float64) + 0.0
             found.append(dispersion(flow, "pull", z, one))
-    told = [one for one in found if one is not None]
-    if not told:
+    known = [one for one in found if one is not None]
+    if not known:
         raise Unsupported("it draws nothing at its points", waits=False)
-    return max(told, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
+    return max(known, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
 
 
 def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | None:
-    """The variance of means over calls beside what that of rows makes of it, of the entry where it is
-    largest; None where nothing is drawn.
+    """The variance of means over calls relative to that expected from rows, for the entry where it
+    is largest; None if nothing is random.
     """
     often = ROWS
     way = "forward" if name == "push" else "inverse"
@@ -137,18 +138,18 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | No
     def ratio(look: Look) -> Finding | None:
         nonlocal often
         drawn, few = results(flow, name, x, batch, look, often)
-        told = spread_over_calls(drawn)
-        calm = told is None or told <= CONSPICUOUS
+        spread = spread_over_calls(drawn)
+        calm = spread is None or spread <= CONSPICUOUS
         if calm and few and often == ROWS and not sparing(flow):
             often = OFTEN
-            told = spread_over_calls(results(flow, name, x, batch, look, often)[0])
+            spread = spread_over_calls(results(flow, name, x, batch, look, often)[0])
         return (
             None
-            if told is None
+            if spread is None
             else Finding(
-                told,
-                {"spread over calls beside that over rows": told},
-                f"{way} draws the same for all rows of a batch: their mean varies {told:.3g} times as much as that of "
+                spread,
+                {"spread over calls beside that over rows": spread},
+                f"{way} draws the same for all rows of a batch: their mean varies {spread:.3g} times as much as that of "
                 "independent rows",
             )
         )
@@ -157,10 +158,10 @@ def dispersion(flow: Pushing, name: str, x: Array, batch: Batch) -> Finding | No
 
 
 def spread_over_calls(drawn: Array) -> float | None:
-    """The same of what calls made of one point, ``(calls, rows, numbers)``."""
+    """The same for results ``(calls, rows, numbers)`` at one point; None if all are equal."""
     if not drawn.size or (drawn == drawn[0, 0]).all():
         return None
-    # The share of all values that are no larger is bounded, whatever the values are.
+    # The empirical distribution function is bounded, whatever the values are.
     columns = np.moveaxis(drawn, -1, 0)
     places = [np.searchsorted(np.sort(one, axis=None), one, "right") for one in columns]
     ranks = np.stack(places, -1) / drawn[..., 0].size
@@ -173,8 +174,8 @@ def spread_over_calls(drawn: Array) -> float | None:
 def results(
     flow: Pushing, name: str, x: Array, batch: Batch, look: Look, rows: int
 ) -> tuple[Array, bool]:
-    """What calls make of a point that stands so often in a batch, ``(calls, rows, numbers)``, and whether some
-    of its rows stay where they are, or leave, too few to be counted.
+    """Results of calls on copies of a point, ``(calls, rows, numbers)``, and whether some rows
+    stay or leave, but too few to be counted.
     """
     outs, moved, points = [], False, np.repeat(x, rows, 0)
     context = None if batch.context is None else np.repeat(batch.context[:1], rows, 0)
@@ -184,15 +185,15 @@ def results(
         if refused:
             raise Undecidable(f"{name} raises {refused}")
         value = np.asarray(out.value, dtype=np.float64).reshape(rows, -1)
-        # What is refused stays where it is: how far a row went tells that, where its place does not.
-        # Where few are refused neither does: then how many stay is what varies.
+        # A rejected proposal stays in place: the distance moved shows that, unless few are
+        # rejected; then the number that stay varies.
         moved = value.size == start.size
         far = np.abs(value - start) if moved else value[:, :0]
         stays = (far == 0).all(1, keepdims=True) * 1.0
         outs.append(np.concatenate([value, far, stays], 1))
     drawn: Array = np.stack(outs)
     stay = drawn[..., -1]
-    # Of so few how many there are in a call is not nearly normal.
+    # Small counts per call are not nearly normal.
     few = moved and min(stay.sum(), (1 - stay).sum()) < MANY
     if not moved or few:
         drawn = drawn[..., :-1]

@@ -1,4 +1,6 @@
-"""Distributions on the sets that latents and data of kernels lie in: draws, and log-densities."""
+"""Distributions on the supports of latents and data of stochastic layers: sampling and
+log-densities.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +13,33 @@ import numpy.typing as npt
 
 from flowref.model import Array, Support, Unsupported
 
-# Degrees of freedom of proposals on the line, and how much wider they are than the data.
+# Degrees of freedom of t-distributed proposals, and how much wider than the data they are.
 FREEDOM, WIDER = 5.0, 1.5
-# How much less likely a whole number is than the one before it, where there is no end of them.
+# The ratio of probabilities of successive integers on an unbounded range.
 DECAY = math.exp(-0.5)
-# How wide normal distributions that lean are beside the latents: the narrower, the better these cover them,
-# and the fewer count where there are many entries. The first that is covered is taken.
+# Widths of normal proposals with a covariance, relative to the latents: narrower ones are covered
+# better, and have fewer effective points in many dimensions. The first covered one is used.
 WIDTHS = (0.7, 0.85)
-# Latents beyond so many spreads are left out of what tells how they lean.
+# Latents more spreads away are left out of the covariance.
 FAR = 5.0
-# The least share of the variance that a direction has.
+# The least share of the variance that a direction must have.
 LEAST = 1e-8
-# So many of its points are looked at, the latents near each being so many; and how much likelier a point
-# may be than a latent there, and what share of them more.
+# Proposed points that are examined, nearest latents of each; the allowed ratio of densities, and
+# the share of points that may exceed it.
 LOOKED, NEIGHBORS, LIKELIER, MISSED = 256, 8, 30.0, 0.01
 
 
 @dataclass(frozen=True)
 class Whole(Support):
-    """The whole numbers between two ends, which are none of them, in each coordinate."""
+    """Integers between two exclusive ends, in each coordinate."""
 
     @classmethod
     def between(cls, low: float, high: float) -> Whole:
-        """Those from the first to the last, which may be infinite."""
+        """The integers from the first to the last, which may be infinite."""
         return cls("whole", low - 0.5, high + 0.5)
 
     def holds(self, x: Array) -> npt.NDArray[np.bool_]:
-        """Whether each point consists of such numbers."""
+        """Whether each point consists of such integers, ``(n,)``."""
         counted = (x == np.round(x)).reshape(len(x), -1).all(1)
         return np.asarray(super().holds(x) & counted)
 
@@ -46,7 +48,7 @@ class Whole(Support):
 
 
 class Points(NamedTuple):
-    """A distribution on a support, entry by entry: points `(n, *shape)`, and log-densities."""
+    """A distribution on a support, entry by entry: points ``(n, *shape)`` and log-densities."""
 
     support: Support
     shape: tuple[int, ...]
@@ -54,7 +56,7 @@ class Points(NamedTuple):
     spread: Array | float = 1.0
 
     def draw(self, rng: np.random.Generator, count: int) -> Array:
-        """So many points."""
+        """Points ``(count, *shape)``."""
         size, kind = (count, *self.shape), _support_kind(self.support)
         if kind == "product":
             columns = [one.draw(rng, count) for one in self._entries()]
@@ -67,7 +69,7 @@ class Points(NamedTuple):
         return np.sort(t, -1) if kind == "ordered" else t
 
     def log_prob(self, x: Array) -> Array:
-        """The log-density of each row."""
+        """The log-density of each row, ``(n,)``."""
         kind = _support_kind(self.support)
         if kind == "product":
             columns = np.moveaxis(x.reshape(len(x), -1), -1, 0)
@@ -87,7 +89,7 @@ class Points(NamedTuple):
         return np.asarray(total + orders)
 
     def _entries(self) -> list[Points]:
-        """One for each entry of a product."""
+        """One distribution per entry of a product."""
         some = [np.broadcast_to(one, self.shape).ravel() for one in (self.center, self.spread)]
         each = zip(self.support.coordinates, *some, strict=True)
         return [Points(support, (), center, spread) for support, center, spread in each]
@@ -101,8 +103,8 @@ def log_t(t: Array) -> Array:
 
 
 def normal_on(support: Support, shape: tuple[int, ...], z: Array) -> Array:
-    """The log-density of a normalized distribution on a support: standard normal, folded or sorted
-    where that is needed, uniform between two ends, and geometric on whole numbers without end; -inf
+    """The log-density ``(n,)`` of a normalized distribution on a support: standard normal, folded
+    or sorted if needed, uniform between two ends, and geometric on unbounded integers; -inf
     outside.
     """
     kind, flat = _support_kind(support), z.reshape(len(z), -1)
@@ -137,7 +139,7 @@ def normal_on(support: Support, shape: tuple[int, ...], z: Array) -> Array:
 def drawn_on(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator, count: int
 ) -> Array:
-    """Points of the distribution of `normal_on`."""
+    """Points ``(count, *shape)`` of the distribution of `normal_on`."""
     kind, size = _support_kind(support), (count, *shape)
     if kind == "product":
         columns = [drawn_on(one, (), rng, count) for one in support.coordinates]
@@ -153,7 +155,7 @@ def drawn_on(
 
 
 def whole_entries(support: Support, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """Which entries of an event are whole numbers."""
+    """The entries of an event that are integers, ``(*shape)``."""
     if support.coordinates:
         each = [isinstance(one, Whole) for one in support.coordinates]
         return np.array(each, dtype=bool).reshape(shape)
@@ -161,7 +163,7 @@ def whole_entries(support: Support, shape: tuple[int, ...]) -> npt.NDArray[np.bo
 
 
 def with_whole(support: Support, columns: Array) -> Support:
-    """The same set with whole numbers for entries of which all latents, `(rows, entries)`, are such."""
+    """The support restricted to integers in entries whose latents ``(rows, entries)`` all are."""
     if support.kind in ("ordered", "simplex") or not len(columns):
         return support
     each = list(support.coordinates or [support] * columns.shape[1])
@@ -169,7 +171,7 @@ def with_whole(support: Support, columns: Array) -> Support:
         if not (entry == np.round(entry)).all() or not (entry != entry[0]).any():
             continue
         low, high = each[index].low, each[index].high
-        # Of 256 levels that are declared as (0, 256) the last is 255.
+        # Of 256 levels declared as (0, 256) the last is 255.
         last = math.floor(high) - (entry.max() < high) if math.isfinite(high) else high
         each[index] = Whole.between(math.ceil(low) if math.isfinite(low) else low, last)
     if not any(isinstance(one, Whole) for one in each):
@@ -188,7 +190,6 @@ def _whole_numbers(support: Support, size: tuple[int, ...], rng: np.random.Gener
 
 
 def _distance_from_end(support: Support, x: Array) -> Array:
-    """How far from its one end points lie."""
     return np.asarray(x - support.low if math.isfinite(support.low) else support.high - x)
 
 
@@ -197,7 +198,7 @@ def _unfolded(support: Support, far: Array) -> Array:
 
 
 def _support_kind(support: Support) -> str:
-    """How distributions on a support are made; `Unsupported` where none is known."""
+    """The kind of distribution for a support. Raises `Unsupported` if there is none."""
     if support.coordinates:
         return "product"
     if support.kind in ("ordered", "whole"):
@@ -211,7 +212,7 @@ def _support_kind(support: Support) -> str:
 
 
 class Leaning(NamedTuple):
-    """A normal distribution on events of a shape: its center, flat, and the lower triangular factor of its
+    """A normal distribution on events: its center, flat, and the Cholesky factor of its
     covariance.
     """
 
@@ -219,7 +220,7 @@ class Leaning(NamedTuple):
     factor: Array
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
-        """Points, ``(count, entries)``."""
+        """Points ``(count, entries)``."""
         return np.asarray(
             self.center + rng.standard_normal((count, len(self.center))) @ self.factor.T
         )
@@ -234,8 +235,8 @@ class Leaning(NamedTuple):
 
 
 def leaning(latents: Array, rng: np.random.Generator) -> Leaning | None:
-    """One in the middle of latents, ``(rows, entries)``, which cover it; None where they do not spread on all
-    sides.
+    """A normal distribution in the middle of latents ``(rows, entries)`` that cover it; None if
+    their covariance is singular or they do not cover it.
     """
     center = np.median(latents, 0)
     low, high = np.quantile(latents, (0.25, 0.75), axis=0)
@@ -247,7 +248,7 @@ def leaning(latents: Array, rng: np.random.Generator) -> Leaning | None:
     sizes = np.sqrt(np.diag(covariance))
     if not (sizes > 0).all():
         return None
-    # Told in units of its entries, of which one may be much smaller than another.
+    # Scaled by the entries, which may differ much in size.
     if np.linalg.eigvalsh(covariance / np.outer(sizes, sizes))[0] <= LEAST:
         return None
     factor = np.linalg.cholesky(covariance)
@@ -259,10 +260,10 @@ def leaning(latents: Array, rng: np.random.Generator) -> Leaning | None:
 
 
 def covered(one: Leaning, latents: Array, rng: np.random.Generator) -> bool:
-    """Whether latents lie wherever its points do: where they are so rare that none is drawn, as between two
-    heaps of them, weights would miss what is there.
+    """Whether latents lie wherever its points do: in gaps, as between two clusters, weights would
+    miss mass.
 
-    How likely latents are at a point is told by how near the next few of them are.
+    The density of latents at a point is estimated by the distance of the next few.
     """
     entries = len(one.center)
     points = one.draw(LOOKED, rng)

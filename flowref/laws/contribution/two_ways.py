@@ -1,5 +1,5 @@
-"""What is drawn backward and what is weighed forward are one joint distribution: by means of weights, and
-where these are uneven by means that are bounded.
+"""Backward draws and weighted forward draws have one joint distribution: by means of weights, and
+if these are uneven by bounded means.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from flowref.laws.contribution.weights import filled, weighed
 from flowref.model import NEARBY, STATISTICAL, Array, Batch, Residual, Support, Undecidable, law
 from flowref.model.abilities import TwoWay
 
-# From this share of what accuses on more draws are taken.
+# From this share of the allowed difference on, more draws are taken.
 CONSPICUOUS = 0.5
-# Calls that draw them where means are bounded: what one call draws for all of its rows varies between calls
-# alone. The share of what both directions have in common that is allowed, and the share of the draws below
-# which few points decide.
+# Calls of bounded means, since random numbers shared by all rows of a call vary between calls only.
+# The allowed share of the overlap of both directions, and the overlap below which few points
+# dominate.
 CALLS, SHARE_IN_COMMON, COMMON = 16, 0.02, 0.02
 
 
@@ -40,12 +40,12 @@ CALLS, SHARE_IN_COMMON, COMMON = 16, 0.02, 0.02
     "(Nielsen et al., arXiv:2007.02731, where V is defined by both conditionals)",
 )
 def two_ways(flow: TwoWay, batch: Batch) -> Residual:
-    r"""Data drawn by the inverse from latents with the density q are distributed as the contributions
-    of forward say: $E_{x \sim r}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q}[h(x)]$ for bounded h of one and
-    of two entries.
+    r"""Data drawn by the inverse from latents with density q are distributed as the contributions
+    of forward imply: $E_{x \sim r}[e^V q(z)\,h(x) / r(x)] = E_{z \sim q}[h(x)]$ for bounded h of
+    one and of two entries.
 
-    Two stages; the second, with more and fresh draws, alone accuses, and is looked at where the first is
-    conspicuous. Where few points hold most of the weight, the same means with every weight bounded decide.
+    Two stages; the second, with more and fresh draws, decides, and is made if the first is
+    conspicuous. If few points dominate the weights, means with bounded weights decide.
     """
     flow = cast(TwoWay, Given(flow, batch))
     inside, bounded = filled(flow, batch.seed), None
@@ -66,8 +66,8 @@ def two_ways(flow: TwoWay, batch: Batch) -> Residual:
 
 
 def difference(flow: TwoWay, inside: Support, look: Look) -> Finding:
-    """The difference of means that is largest beside its standard error; in doubt where rare weights may be
-    missing.
+    """The difference of means that is largest relative to its standard error; with a doubt if rare
+    weights may be missing.
     """
     proposal, x, log_w, mass = weighed(flow, inside, look.count, look.seed)
     rng = np.random.default_rng(look.seed + 7)
@@ -76,7 +76,7 @@ def difference(flow: TwoWay, inside: Support, look: Look) -> Finding:
     weights = np.exp(log_w)
     shares = weights[:, None] / weights.mean()
     forward, backward = features((x - center) / spread), features((there - center) / spread)
-    # Means by weights that are divided by their sum: what all of them lack is another law's affair.
+    # Self-normalized weights: another law reports a missing total.
     means = (shares * forward).mean(0)
     errors = np.sqrt(((shares * (forward - means)).var(0) + backward.var(0)) / look.count)
     apart, room = np.abs(means - backward.mean(0)), np.maximum(ERRORS * errors, SHARE)
@@ -86,20 +86,20 @@ def difference(flow: TwoWay, inside: Support, look: Look) -> Finding:
         {"difference": float(apart[worst]), "standard error": float(errors[worst])},
         f"a bounded function of the data has means {apart[worst]:.3g} apart, give or take {errors[worst]:.2g}",
         f"a difference of {room[worst]:.2g} would have been seen",
-        "its weights are uneven: they may miss what is rarely drawn" if mass.uneven else "",
+        "its weights are uneven: they may miss rare draws" if mass.uneven else "",
     )
 
 
 def features(x: Array) -> Array:
-    """Bounded functions of one and of two entries, `(rows, functions)`."""
+    """Bounded functions of one and of two entries, ``(rows, functions)``."""
     flat = np.tanh(x.reshape(len(x), -1))
     pairs = [flat[:, i] * flat[:, j] for i in range(flat.shape[1]) for j in range(i + 1)]
     return np.concatenate([flat, np.stack(pairs, 1)], 1)
 
 
 class Moments(NamedTuple):
-    """Of the rows of one call, or of several calls: the mean share, and of functions times these shares
-    the means and the means of their squares, ``(functions,)``.
+    """Over the rows of one call, or of several: the mean share, and means of functions times
+    shares and of their squares, ``(functions,)``.
     """
 
     share: Array
@@ -108,13 +108,13 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, shares: Array, functions: Array) -> Moments:
-        """Those of shares, ``(rows,)``, and functions, ``(rows, functions)``."""
+        """The moments of shares ``(rows,)`` and functions ``(rows, functions)``."""
         both = shares[:, None] * functions
         return cls(shares.mean(), both.mean(0), (both**2).mean(0))
 
     def errors(self, rows: int) -> Array:
-        """Standard errors of the means of calls with so many rows: those of independent rows, or of
-        calls where these vary more.
+        """Standard errors of the means over calls with ``rows`` rows each, ``(functions,)``: those
+        of independent rows, or of calls if these vary more.
         """
         spread = np.maximum(self.squares.mean(0) - self.means.mean(0) ** 2, 0.0)
         calls = len(self.means)
@@ -123,8 +123,8 @@ class Moments(NamedTuple):
 
 
 class Means(NamedTuple):
-    """How far the means of the function that tells most are apart, their standard error, and how much of
-    the draws both directions share: the lesser of two means that should be one.
+    """The largest difference of means of a function, its standard error, and the overlap of both
+    directions: the lesser of two means that should be one.
     """
 
     apart: float
@@ -133,12 +133,12 @@ class Means(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """The difference beside what is allowed."""
+        """The difference relative to the allowed one."""
         return self.apart / max(ERRORS * self.error, SHARE_IN_COMMON * self.common)
 
     @property
     def finding(self) -> Finding:
-        """The same in words."""
+        """The finding with its sentences."""
         return Finding(
             self.excess,
             {"difference": self.apart, "standard error": self.error},
@@ -148,22 +148,22 @@ class Means(NamedTuple):
 
 
 def bounded_means(flow: TwoWay, inside: Support, seed: int) -> Means | None:
-    r"""How far, with $W = e^V q(z) / r(x)$, $E_{x \sim r, forward}[h(x)\,W / (1 + W)]$ and
-    $E_{z \sim q, inverse}[h(x) / (1 + W)]$ are apart for bounded h; None where the contribution of what is
-    drawn backward is not known, or few points decide.
+    r"""With $W = e^V q(z) / r(x)$, the difference between $E_{x \sim r, forward}[h(x)\,W / (1 +
+    W)]$ and $E_{z \sim q, inverse}[h(x) / (1 + W)]$ for bounded h; None if the contribution of
+    backward draws is unknown, or few points dominate.
 
-    These are one mean: W is how much likelier a pair is drawn backward. No weight counts more than 1,
-    so that standard errors are known where those of weights are not.
+    The two are equal, since W is the ratio of the probabilities of a pair backward and forward. No
+    weight exceeds 1, so standard errors are known when those of weights are not.
     """
     return two_stage(lambda look: _bounded(flow, inside, look), STAGES, seed)
 
 
 def _bounded(flow: TwoWay, inside: Support, look: Look) -> Means | None:
-    """With the first proposal that has enough in common with what is drawn."""
+    """With the first proposal that overlaps enough with the draws."""
     rows = look.count // CALLS
     for proposal in proposals(flow, inside, look.seed):
-        told = [_one_call(flow, inside, proposal, rows, look.seed + 17 * k) for k in range(CALLS)]
-        found = [one for one in told if one is not None]
+        pairs = [_one_call(flow, inside, proposal, rows, look.seed + 17 * k) for k in range(CALLS)]
+        found = [one for one in pairs if one is not None]
         if len(found) < CALLS:
             return None
         ways = [
@@ -184,7 +184,7 @@ def _bounded(flow: TwoWay, inside: Support, look: Look) -> Means | None:
 def _one_call(
     flow: TwoWay, inside: Support, proposal: Points | Levels, rows: int, seed: int
 ) -> tuple[Moments, Moments] | None:
-    """Of one call forward and of one backward; None where one of them is refused, or gives no number."""
+    """Moments of one forward and one inverse call; None if either is rejected, or not finite."""
     x = proposal.draw(np.random.default_rng(seed), rows)
     out, refused = attempt(flow.push, x, seed + 1, None)
     latents = drawn_on(inside, flow.latent_shape, np.random.default_rng(seed + 2), rows)
@@ -208,8 +208,8 @@ def _one_call(
 
 
 def _inverse_samples(flow: TwoWay, latents: Array, seed: int) -> tuple[Array, Array] | None:
-    """Data that the inverse draws, and the contribution of forward there: its own where it draws
-    nothing, else that which the inverse returns.
+    """Data drawn by the inverse, and the contribution of forward there: its own if it is
+    deterministic, else the one that the inverse returned.
     """
     back, refused = attempt(flow.pull, latents, seed, None)
     if refused:

@@ -1,4 +1,4 @@
-"""Importance weights of points, and the sets that latents are told by them to fill."""
+"""Importance weights of points, and the sets that latents fill according to these."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from flowref.laws.contribution.sets import Points, normal_on
 from flowref.model import Array, Support, Undecidable
 from flowref.model.abilities import Pushing
 
-# Of more points latents are not finite by no accident.
+# A larger share of non-finite latents is no accident.
 FEW = 1e-3
-# Where a few points hold most of the weight, no weight counts more than that.
+# Weights are cut at this value if few points dominate.
 MOST = 20.0
-# How many points tell the mass, the more where its standard error is larger than that, and what of it may
-# be missing.
+# Points of an estimate of the mass, more if its standard error is larger than this, and the mass
+# that may be missing.
 COUNTS, ERROR, LACKING = (80_000, 640_000), 0.006, 0.02
-# A set is filled of which so much is on latents beside what draws show of one that is: of half of a line
-# it is half of that.
+# A set is filled if its share on latents is at least this, relative to what draws show of a filled
+# set: for half of a line it is half of that.
 NEARLY = 0.8
 
 
 class Weighed(NamedTuple):
-    """Points of a proposal, their log-weights, and the mean of the weights, of which no few decide."""
+    """Points of a proposal, their log-weights, and the mean of the weights, which no few dominate."""
 
     proposal: Points | Levels
     x: Array
@@ -36,7 +36,9 @@ class Weighed(NamedTuple):
 
 
 def weighed(flow: Pushing, inside: Support, count: int, seed: int) -> Weighed:
-    """So many points of the first proposal of which no few points hold most of the weight."""
+    """Points of the first proposal whose weights are not dominated by a few. Raises `Undecidable`
+    if there is none.
+    """
     few = Undecidable("no points are proposed")
     for proposal in proposals(flow, inside, seed):
         x = proposal.draw(np.random.default_rng(seed), count)
@@ -49,7 +51,7 @@ def weighed(flow: Pushing, inside: Support, count: int, seed: int) -> Weighed:
 
 
 def truncated_mean_weight(flow: Pushing, inside: Support, count: int, seed: int) -> Mean | None:
-    """Of the first proposal the mean of weights that count up to a bound; None where it is not known."""
+    """The mean of cut weights of the first proposal; None if it is unknown."""
     proposal = proposals(flow, inside, seed)[0]
     x = proposal.draw(np.random.default_rng(seed), count)
     try:
@@ -64,22 +66,24 @@ def _log_weights(
     z, contributed = stochastic_forward(flow, x, seed)
     with np.errstate(over="ignore", invalid="ignore"):
         log_w = contributed + normal_on(inside, flow.latent_shape, z)
-    # Those of a few points far out may be beyond all numbers: there q is 0.
+    # A few points far out may overflow: q is 0 there.
     beyond = ~np.isfinite(z).reshape(len(z), -1).all(1)
     return np.where(beyond & (beyond.mean() <= FEW), -np.inf, log_w) - proposal.log_prob(x)
 
 
 def filled(flow: Pushing, seed: int) -> Support:
-    r"""Where latents lie, each point being one; `Undecidable` where that is not known.
+    """The support of the latents, with every point of it a latent. Raises `Undecidable` if it is
+    unknown.
 
-    For a normalized density q the mass of $E[e^V q(z)]$ is the chance under q of what are latents at
-    all. Where contributions give a mass of 1, there is nothing else; and where forward draws on all
-    sides of nearly every latent, whatever contributions are.
+    For a normalized density q the mass of $E[e^V q(z)]$ is the probability under q of the set of
+    latents. If contributions give a mass of 1, the set is complete; so it is if a stochastic
+    forward draws on all sides of nearly every latent, whatever the contributions are.
     """
     place = placed(flow, seed)
     if place.sure and place.share >= 1:
         return place.support
-    # Of one number among several that are alike the others lie on both sides with this chance.
+    # For one value among several exchangeable ones, the others lie on both sides with this
+    # probability.
     around = ((AGAIN - 1) / (AGAIN + 1)) ** math.prod(flow.latent_shape)
     seen = place.share >= NEARLY * around
     if not place.sure and (seen or abs(_density_mass(flow, place.support, seed) - 1) <= LACKING):
@@ -88,7 +92,7 @@ def filled(flow: Pushing, seed: int) -> Support:
 
 
 def _density_mass(flow: Pushing, support: Support, seed: int) -> float:
-    """The mass of the density, or 0 where this many points do not tell it."""
+    """The mass of the density; 0 if this many points do not determine it."""
     for count in COUNTS:
         try:
             mass, error, _ = weighed(flow, support, count, seed + 17).mass

@@ -1,5 +1,5 @@
-"""Conditioners: any function will do, of each sample by itself; what it gives for kept entries is
-dropped.
+"""Conditioners: any function of each single sample is valid; its outputs for kept entries are
+ignored.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from flowref.model.steps import Bend, Eval, Learn, Parameters, Run, State, Step,
 
 
 class InvertibleCoupling(LivingCoupling, Invertible, Protocol):
-    """A coupling that offers its inverse, and is given another conditioner."""
+    """An invertible coupling whose conditioner can be replaced."""
 
 
-# What is added for entries that are kept: its exponential is no number of float64.
+# Added to the parameters of kept entries: its exponential overflows float64.
 HUGE = 1e3
-# Rows of a batch that are also evaluated on their own.
+# Rows that are also evaluated on their own.
 ALONE = 3
-# How much more a round trip may lose with another conditioner than with its own.
+# The factor by which the error of a round trip may grow with another conditioner.
 ANYWAY = 1e3
-# Two calls that differ by more, where nothing changed between them, draw random numbers.
+# A larger difference of two equal calls means random numbers.
 RANDOM = 1e-6
 UNBOUNDED = "no bound of its scales is documented"
 
@@ -58,7 +58,7 @@ UNBOUNDED = "no bound of its scales is documented"
 def call_with_altered_conditioner(
     flow: Living, which: str, how: str, size: float = 0.0
 ) -> Callable[..., Mapped]:
-    """A call of the coupling with another conditioner."""
+    """A call of the coupling with its conditioner altered."""
 
     def call(x: Array, context: Array | None = None) -> Mapped:
         run = Run(which, x, context)
@@ -76,8 +76,8 @@ def call_with_altered_conditioner(
     source=f"{DINH}, section 3.3: neither direction inverts or differentiates the conditioner",
 )
 def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
-    r"""$f^{-1}(f(x)) = x$ for a conditioner that is not injective and has no derivative: $|\theta|$
-    in place of $\theta$.
+    r"""$f^{-1}(f(x)) = x$ also with a conditioner that is neither injective nor differentiable:
+    $|\theta|$ in place of $\theta$.
     """
     forward, inverse = (
         call_with_altered_conditioner(flow, "forward", "folded"),
@@ -86,8 +86,7 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
     y = np.asarray(forward(batch.x, batch.context).value)
     image, usable = invertible_images(flow, y)
     x = np.asarray(inverse(image, batch.context).value)
-    # What the round trip loses with its own conditioner is the affair of
-    # map/inverse.
+    # An error of the round trip with its own conditioner is reported by map/inverse.
     own, _ = invertible_images(flow, flow.forward(batch.x, batch.context).value)
     gap = rows_max(flow.inverse(own, batch.context).value - batch.x) / (1 + rows_max(batch.x))
     lost = gap[np.isfinite(gap)].max(initial=0.0)
@@ -102,14 +101,14 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
 
 
 def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[Any]]) -> Residual:
-    """What the conditioner gives for some rows in their batch, and alone."""
+    """The difference of the conditioner's outputs for some rows in their batch, and alone."""
     asked = Parameters("forward", batch.x, batch.context)
     together = np.asarray(flow.play([*before, asked]).of(asked), dtype=np.float64)
     if len(together) != len(batch.x):
-        raise Unsupported("its conditioner does not give one row per sample")
+        raise Unsupported("its conditioner does not return one row per sample")
     gaps, chosen = np.zeros(len(batch.x)), np.zeros(len(batch.x), dtype=bool)
     for row in range(min(ALONE, len(batch.x))):
-        for count in (1, 2):  # a batch of one sample may be refused
+        for count in (1, 2):  # a batch of one sample may be rejected
             start = min(row, len(batch.x) - count)
             few = slice(start, start + count)
             context = None if batch.context is None else batch.context[few]
@@ -123,7 +122,7 @@ def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[
         gaps[row] = np.abs(alone - together[row]).max(initial=0.0)
         chosen[row] = True
     note = (
-        "the conditioner gives other parameters for a sample alone than in its batch"
+        "the conditioner returns different parameters for a sample alone and in its batch"
         if gaps.any()
         else ""
     )
@@ -141,11 +140,11 @@ def conditioner_rows_residual(flow: Living, batch: Batch, before: Sequence[Step[
     source="a log-likelihood is that of one sample; statistics of a batch in the conditioner make it that of a batch",
 )
 def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
-    """In eval mode the parameters that the conditioner gives for a sample do not depend on the rest
-    of its batch.
+    """In eval mode the parameters that the conditioner returns for a sample do not depend on the
+    rest of its batch.
     """
     if len(batch.x) < 2:
-        raise Undecidable("there is one point only")
+        raise Undecidable("there is only one point")
     return conditioner_rows_residual(flow, batch, [Eval()] if flow.stateful else [])
 
 
@@ -160,11 +159,11 @@ def conditioner_batch_free(flow: LivingCoupling, batch: Batch) -> Residual:
     source="batch normalization inside the conditioner couples the samples of a batch in train mode",
 )
 def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Residual:
-    """In train mode the parameters that the conditioner gives for a sample do not depend on the
+    """In train mode the parameters that the conditioner returns for a sample do not depend on the
     rest of its batch either.
     """
     if len(batch.x) < 2:
-        raise Undecidable("there is one point only")
+        raise Undecidable("there is only one point")
     asked = Parameters("forward", batch.x, batch.context)
     life, error = attempt(flow.play, [Train(), asked, asked])
     if error:
@@ -179,7 +178,7 @@ def conditioner_batch_free_in_train(flow: LivingCoupling, batch: Batch) -> Resid
 
 @requires("its conditioner gives parameters for transformed entries only")
 def gives_kept_parameters(flow: Coupled) -> bool:
-    """The conditioner gives numbers for kept entries as well."""
+    """The conditioner has outputs for kept entries as well."""
     return flow.coupling.masked
 
 
@@ -194,7 +193,7 @@ def gives_kept_parameters(flow: Coupled) -> bool:
     source=f"{DINH}, equation 9; what is masked after the exponential is 0 times inf, and a gradient of nan",
 )
 def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
-    r"""What the conditioner gives for kept entries changes neither values nor log-dets nor makes a
+    """The conditioner's outputs for kept entries affect neither values nor log-dets, and make no
     gradient nan, however large.
     """
     plain = flow.forward(batch.x, batch.context)
@@ -206,7 +205,7 @@ def kept_parameters_inert(flow: LivingCoupling, batch: Batch) -> Residual:
     ]
     good = finite_rows(seen[0])
     wrong = (seen[0] != seen[1]).any(1)
-    note = "parameters of kept entries change what comes out" if (wrong & good).any() else ""
+    note = "parameters of kept entries change the output" if (wrong & good).any() else ""
     if not note and flow.trainable:
         learn = Learn(batch.x, batch.context)
         life, error = attempt(flow.play, [learn])
@@ -229,18 +228,18 @@ def unsound(trained: Trained) -> list[str]:
 
 @requires(UNBOUNDED)
 def bounds_scales(flow: Coupled) -> bool:
-    """The scales are said to be bounded."""
+    """The scales are documented to be bounded."""
     return flow.coupling.log_scale is not None
 
 
 @requires("it is no affine coupling")
 def affine(flow: Coupled) -> bool:
-    """It has scales."""
+    """The coupling has scales."""
     return flow.coupling.kind == "affine"
 
 
 def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
-    """The documented bounds of the log-scales; where a parameter bounds them, its largest entry."""
+    """The documented bounds of the log-scales; if a parameter bounds them, its largest entry."""
     bounds = flow.coupling.log_scale
     if bounds is None:
         raise Unsupported(UNBOUNDED)
@@ -259,8 +258,8 @@ def log_scale_bounds(flow: LivingCoupling) -> tuple[float, float]:
     source=f"{DINH}, section 4.1: the log-scale is a learned scale times a hyperbolic tangent",
 )
 def scale_bounded(flow: LivingCoupling, batch: Batch) -> Residual:
-    r"""The log-scales of an affine coupling keep the bounds that are documented, $|s| \le |c|$ for
-    $s = c \tanh r$.
+    r"""The log-scales of an affine coupling keep the documented bounds, $|s| \le |c|$ for $s = c
+    \tanh r$.
     """
     low, high = log_scale_bounds(flow)
     _, slope, lost = level_and_slope(flow, batch.x, batch.context)

@@ -1,4 +1,4 @@
-"""How couplings begin: as the identity where that is promised, and able to learn."""
+"""Initialization of couplings: the identity if promised, and trainable."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from flowref.model import (
 from flowref.model.abilities import Coupled
 from flowref.model.steps import Learn, Run, State
 
-# Steps of gradient descent after which a layer that starts at zero has passed gradients on to all
-# before it.
+# Steps of gradient descent after which a layer that starts at zero has passed gradients to all
+# layers before it.
 STEPS, SAMPLES, ODD = 3, 16, 5
 
 
@@ -41,7 +41,7 @@ STEPS, SAMPLES, ODD = 3, 16, 5
     source="Kingma and Dhariwal 2018, Glow (arXiv:1807.03039), section 3.3: the last layer of a conditioner starts at zero",
 )
 def identity_init(flow: LivingCoupling, batch: Batch) -> Residual:
-    """As it is built, the coupling is the identity, with log-det 0."""
+    """As built, the coupling is the identity, with log-det 0."""
     run = Run("forward", batch.x, batch.context)
     out = flow.play([run], fresh=True).of(run)
     ladj = reported(flow, out, len(batch.x))
@@ -54,11 +54,11 @@ def identity_init(flow: LivingCoupling, batch: Batch) -> Residual:
 
 
 class FirstSteps:
-    """A few steps of gradient descent on a coupling as it is built.
+    """A few steps of gradient descent on a new coupling.
 
-    ``names``: of the conditioner's parameters; ``dead``: those that no gradient reached. ``before``
-    and ``after``: the log-dets. ``free``: whether nothing in the conditioner is frozen or a buffer,
-    which may hold the scale on purpose.
+    ``names``: of the conditioner's parameters; ``dead``: those without a gradient; ``before`` and
+    ``after``: the log-dets; ``free``: whether nothing in the conditioner is frozen or a buffer,
+    which may fix the scale on purpose.
     """
 
     def __init__(self, flow: LivingCoupling, seed: int) -> None:
@@ -90,7 +90,7 @@ class FirstSteps:
 
 
 def training_points(flow: Coupled, seed: int) -> tuple[Array, Array | None]:
-    """Ordinary points to train on, with contexts where they are taken."""
+    """Ordinary points ``(n, *event)`` to train on, with contexts if needed."""
     rng = np.random.default_rng(seed)
     x = draw_points(flow.domain, (SAMPLES, *flow.event_shape), rng)
     if flow.context_shape is None:
@@ -99,7 +99,7 @@ def training_points(flow: Coupled, seed: int) -> tuple[Array, Array | None]:
 
 
 def alive(gradient: Array | None) -> bool:
-    """Whether some entry of a gradient is not zero."""
+    """Whether some entry of a gradient is nonzero or nan; False without a gradient."""
     return gradient is not None and bool((np.nan_to_num(gradient, nan=1.0) != 0).any())
 
 
@@ -117,8 +117,8 @@ trainable = has_parameters & in_two_parts & as_built
     source=f"{DINH}, section 4.1; where a learned scale and what it multiplies both start at zero, neither has a gradient",
 )
 def init_not_dead(flow: LivingCoupling, batch: Batch) -> Residual:
-    """As it is built, the coupling can learn: three steps of gradient descent reach its
-    conditioner, and an affine one's scales.
+    """As built, the coupling can learn: three steps of gradient descent reach its conditioner, and
+    the scales of an affine coupling.
     """
     trained = FirstSteps(flow, batch.seed)
     if len(trained.dead) == len(trained.names):
@@ -140,9 +140,9 @@ def init_not_dead(flow: LivingCoupling, batch: Batch) -> Residual:
     source="halves of an odd number differ: the conditioner's inputs and outputs must be counted on the same side",
 )
 def odd_features(flow: Coupled, batch: Batch) -> Residual:
-    r"""With an odd number of features the coupling is refused, or both parts are there and it keeps
-    its form: where it is affine, $y_b = s\,x_b + t$ with a slope for each transformed entry and
-    log-det $\sum \log|s|$.
+    r"""With an odd number of features the coupling raises, or has two nonempty parts and keeps its
+    form: if affine, $y_b = s\,x_b + t$ with one slope per transformed entry and log-det $\sum
+    \log|s|$.
     """
     if flow.event_shape != (ODD,):
         raise Unsupported("it is not one of vectors")

@@ -1,6 +1,4 @@
-"""The masks of couplings: two parts, the patterns that have names, and what a squeeze makes of
-them.
-"""
+"""Masks of couplings: two parts, named patterns, and their relation to squeezes."""
 
 from __future__ import annotations
 
@@ -28,13 +26,13 @@ from flowref.model import (
 from flowref.model.abilities import Composite, Coupled
 
 PATTERNS = f"{DINH}, section 3.4 and figure 3"
-# So many points tell which entries a part of a composite leaves as they are.
+# Points that decide which entries a part of a composite keeps.
 ENOUGH = 8
 
 
 def kept_entries(flow: Coupled, batch: Batch) -> Array:
-    """Which entries the map itself leaves as they are at all of many points, in the shape of an
-    event.
+    """The entries that the map copies at all of many points, bool ``(*event)``. Raises
+    `Unsupported` if that is unknown.
     """
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see which entries are kept")
@@ -44,7 +42,7 @@ def kept_entries(flow: Coupled, batch: Batch) -> Array:
     same = np.asarray((y == batch.x.astype(y.dtype)).all(0))
     if same.all():
         raise Undecidable("it copies every entry")
-    return same  # of which none may be kept: that is no mask of any name
+    return same  # possibly none, which is no named mask
 
 
 @law(
@@ -56,9 +54,7 @@ def kept_entries(flow: Coupled, batch: Batch) -> Array:
     source=f"{DINH}, section 3.3; {NICE}",
 )
 def mask_partition(flow: Masked, batch: Batch) -> Residual:
-    """A mask consists of zeros and ones, and neither the part that is kept nor the part that is
-    transformed is empty.
-    """
+    """A mask consists of zeros and ones, and neither the kept nor the transformed part is empty."""
     kept = flow.coupling.kept
     if not binary(flow):
         return flags(True, len(batch.x), "the mask holds other numbers than 0 and 1")
@@ -95,7 +91,7 @@ def alternating_mask(flow: Coupled, batch: Batch) -> Residual:
     source=PATTERNS,
 )
 def checkerboard_mask(flow: Coupled, batch: Batch) -> Residual:
-    r"""In every channel the kept entries are one color of a checkerboard, $i + j + p$ even:
+    """In every channel the kept entries are one color of a checkerboard, $i + j + p$ even:
     neighbors differ.
     """
     mask = np.atleast_2d(kept_entries(flow, batch))
@@ -123,7 +119,7 @@ def checkerboard_mask(flow: Coupled, batch: Batch) -> Residual:
     source=PATTERNS,
 )
 def channel_mask(flow: Coupled, batch: Batch) -> Residual:
-    """The kept entries are one half of the channels, the first or the last, at every position (of
+    """The kept entries are one half of the channels, the first or the last, at every position (for
     odd numbers, nearly half).
     """
     mask = kept_entries(flow, batch)
@@ -147,8 +143,8 @@ def has_squeeze(flow: Composite) -> bool:
 
 
 def walked(flow: Composite, batch: Batch) -> Iterator[tuple[str, Array]]:
-    """The squeezes and couplings among the parts, in order: where each entry comes from, and which
-    entries are kept.
+    """The squeezes and couplings among the parts, in order, each with the origin of each entry, or
+    the mask of kept entries.
     """
     x = batch.x
     for part in flow.part_maps:
@@ -179,7 +175,7 @@ def walked(flow: Composite, batch: Batch) -> Iterator[tuple[str, Array]]:
     source=f"{DINH}, section 3.6: channel masks after a squeeze are chosen so as not to repeat the checkerboard before it",
 )
 def nonredundant_masks(flow: Composite, batch: Batch) -> Residual:
-    """The first mask after a squeeze divides the entries otherwise than the last mask before it."""
+    """The first mask after a squeeze divides the entries differently from the last mask before it."""
     if len(batch.x) < ENOUGH:
         raise Undecidable("there are too few points to see which entries are kept")
     before: Array | None = None
@@ -199,5 +195,5 @@ def nonredundant_masks(flow: Composite, batch: Batch) -> Residual:
     return flags(
         repeated,
         len(batch.x),
-        "a mask after a squeeze divides the entries as the one before it did",
+        "a mask after a squeeze divides the entries like the one before it",
     )

@@ -1,5 +1,5 @@
-"""What the laws of couplings share: the two parts of an event, and the conditions under which the
-laws speak.
+"""Shared by laws of couplings: the two parts of an event, and the conditions under which laws
+apply.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ NICE = "Dinh et al. 2015, NICE (arXiv:1410.8516), section 3.2"
 
 
 class Masked(Flow, Protocol):
-    """What divides events in two, whatever it does to the parts."""
+    """A flow that divides events into two parts."""
 
     @property
     def coupling(self) -> Coupling:
-        """How it divides them."""
+        """The division."""
 
 
 class LivingCoupling(Coupled, Living, Protocol):
-    """A coupling that is trained, put into modes, or given another conditioner."""
+    """A coupling that can be trained, put into modes, or given another conditioner."""
 
 
 def binary(flow: Masked) -> bool:
-    """Whether the mask consists of zeros and ones."""
+    """Whether the mask consists of zeros and ones only."""
     return set(flow.coupling.kept) <= {0.0, 1.0}
 
 
 def kept_and_transformed(flow: Coupled) -> tuple[Array, Array]:
-    """Which entries of a flattened event are kept, and which are transformed."""
+    """Masks of the kept and of the transformed entries of a flattened event, ``(entries,)`` each."""
     kept = np.asarray(flow.coupling.kept) == 1
     return kept, ~kept
 
 
 def flat_entries(x: Array) -> Array:
-    """The entries of each point, ``(batch, entries)``, as float64."""
+    """The entries of each point, ``(n, entries)``, in float64."""
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1)
 
 
 def with_transformed(flow: Coupled, x: Array, value: float) -> Array:
-    """The points with every transformed entry set to a number."""
+    """The points ``(n, *event)`` with every transformed entry set to ``value``."""
     entries = flat_entries(x).copy()
     entries[:, kept_and_transformed(flow)[1]] = value
     return np.asarray(entries.reshape(x.shape))
 
 
 def level_and_slope(flow: Coupled, x: Array, context: Array | None) -> tuple[Array, Array, Array]:
-    """The transformed entries where those of x are 0 and where they are 1: level, slope, and the
-    size of what was subtracted.
+    """Level and slope of the transformed entries, from outputs at 0 and at 1, ``(n,
+    transformed)``, and the size of the subtracted terms.
     """
     moved = kept_and_transformed(flow)[1]
     level, unit = (
@@ -69,14 +69,14 @@ def level_and_slope(flow: Coupled, x: Array, context: Array | None) -> tuple[Arr
 
 @requires("its mask is not that of an event", waits=True)
 def mask_fits(flow: Coupled) -> bool:
-    """The mask has an entry for each of an event, whose shape the coupling keeps."""
+    """The mask has the shape of an event, which the coupling preserves."""
     shape = flow.event_shape
     return len(flow.coupling.kept) == math.prod(shape) and shape == flow.latent_shape
 
 
 @requires("its mask does not divide an event in two: see coupling/masks[partition]", waits=True)
 def mask_divides(flow: Coupled) -> bool:
-    """The mask consists of zeros and ones, and of both."""
+    """The mask consists of zeros and ones, and has both."""
     return binary(flow) and len(set(flow.coupling.kept)) == 2
 
 
@@ -86,10 +86,10 @@ def mask_divides(flow: Coupled) -> bool:
     remedy="say which module gives its parameters, in Coupling(conditioner=...)",
 )
 def conditioner_known(flow: Coupled) -> bool:
-    """The conditioner can be reached."""
+    """The conditioner can be called."""
     return bool(flow.coupling.conditioner)
 
 
-# A mask of zeros and ones that fits the events and leaves neither part empty.
+# A mask of zeros and ones that fits the events, with both parts nonempty.
 in_two_parts = mask_fits & mask_divides & not_estimator
 conditioned = conditioner_known & in_two_parts

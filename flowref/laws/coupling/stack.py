@@ -1,4 +1,4 @@
-"""Stacks of couplings: what one keeps, another transforms."""
+"""Stacks of couplings: entries kept by one are transformed by another."""
 
 from __future__ import annotations
 
@@ -26,40 +26,39 @@ from flowref.model.abilities import Composite, Differentiable, Flow
 
 
 class DifferentiableComposite(Composite, Differentiable, Protocol):
-    """A composite whose Jacobian the framework gives."""
+    """A composite with Jacobians by autograd."""
 
 
 SOURCE = f"{DINH}, section 3.5: what is kept by one layer is transformed by the next"
-# So many points show every dependence that there is; and so many couplings are enough to transform
-# everything.
+# Points that show all dependences, and the number of couplings that can transform everything.
 ENOUGH, COUPLINGS = 8, 3
 
 
 @requires("its events have one entry")
 def has_entries(flow: Flow) -> bool:
-    """Events of more than one entry."""
+    """Events have more than one entry."""
     return math.prod(flow.event_shape) > 1
 
 
 @requires(f"fewer than {COUPLINGS} of its parts are called couplings")
 def stacks_couplings(flow: Composite) -> bool:
-    """Enough couplings to transform everything."""
+    """There are enough couplings to transform everything."""
     return sum("coupling" in name.lower() for name in flow.parts) >= COUPLINGS
 
 
 @requires("coupling/stack[promise] judges it")
 def promises_nothing(flow: Flow) -> bool:
-    """What promises to transform everything is held to that, rather than advised."""
+    """A promise to transform everything is checked by a stronger law."""
     return not flow.promises.get("transforms-all")
 
 
-# More than one entry, and Jacobians that are those of the map.
+# More than one entry, and exact Jacobians.
 connected = has_entries & not_estimator
 
 
 def elementwise_outputs(flow: Differentiable, batch: Batch) -> Array:
-    """Which entries of the output depend on one entry of the input or on none, at all of many
-    points; few do where they show a dependence of every entry, which more could not take back.
+    """The output entries that depend on at most one input entry at all of many points, bool
+    ``(outputs,)``; fewer points if these already show every dependence.
     """
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     if jacobian.shape[1] < 2:
@@ -77,7 +76,7 @@ def elementwise_outputs(flow: Differentiable, batch: Batch) -> Array:
 
 
 def left(flow: Differentiable, batch: Batch) -> Residual:
-    """The entries that nothing but themselves enters."""
+    """The residual of output entries that depend on a single input entry only."""
     single = elementwise_outputs(flow, batch)
     entries = ", ".join(str(entry) for entry in np.flatnonzero(single)[:6])
     rows = np.broadcast_to(single.astype(float), (len(batch.x), len(single)))
@@ -99,7 +98,7 @@ def left(flow: Differentiable, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
-    """Over the stack every entry is transformed by functions of others: no output depends on a
+    """In the stack every entry is transformed by a function of others: no output depends on a
     single input.
     """
     return left(flow, batch)
@@ -116,7 +115,7 @@ def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def stack_transforms_all(flow: DifferentiableComposite, batch: Batch) -> Residual:
-    """In a stack of three couplings or more every entry is transformed by functions of others at
+    """In a stack of three or more couplings every entry is transformed by a function of others at
     least once.
     """
     return left(flow, batch)

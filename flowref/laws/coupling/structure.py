@@ -1,4 +1,4 @@
-"""Couplings: one part of an event is kept, and the other goes through functions of the kept part."""
+"""Couplings: one part of an event is kept, the other is transformed by functions of the kept part."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from flowref.model.abilities import Coupled, Differentiable, Pulling, offers
 
 
 class DifferentiableCoupling(Coupled, Differentiable, Protocol):
-    """A coupling whose Jacobian the framework gives."""
+    """A coupling with Jacobians by autograd."""
 
 
 class PulledCoupling(DifferentiableCoupling, Pulling, Protocol):
-    """A coupling that pulls cotangents back."""
+    """A coupling with vector-Jacobian products."""
 
 
 @requires("its kept entries pass a map of their own")
 def copies_kept(flow: Coupled) -> bool:
-    """It says that it copies one part."""
+    """It is declared to copy one part."""
     return flow.coupling.copied
 
 
 @requires("it is no affine or additive coupling")
 def linear_kind(flow: Coupled) -> bool:
-    """Each transformed entry goes through a line, given the kept part."""
+    """Each transformed entry is an affine function, given the kept part."""
     return flow.coupling.kind in ("affine", "additive")
 
 
@@ -60,7 +60,7 @@ straight = linear_kind & takes_reals & in_two_parts
     source=f"{DINH}, equation 4 and section 3.3; {NICE}",
 )
 def identity_part(flow: Coupled, batch: Batch) -> Residual:
-    r"""The kept part is copied bit for bit, in both directions: $y_a = x_a$."""
+    """The kept part is copied bitwise in both directions: $y_a = x_a$."""
     y = np.asarray(flow.forward(batch.x, batch.context).value)
     rows, seen = altered(flow, batch.x, y), finite_rows(y)
     inverse = flow.calls.get("inverse")
@@ -74,7 +74,7 @@ def identity_part(flow: Coupled, batch: Batch) -> Residual:
 
 
 def altered(flow: Coupled, x: Array, out: Array) -> Array:
-    """Which kept entries come out as another number, ``(batch, kept)``."""
+    """The kept entries that change, ``(n, kept)``."""
     kept = kept_and_transformed(flow)[0]
     before = x.astype(out.dtype) if out.dtype == np.float32 else x
     return np.asarray(flat_entries(before)[:, kept] != flat_entries(out)[:, kept])
@@ -89,8 +89,8 @@ def altered(flow: Coupled, x: Array, out: Array) -> Array:
     source=f"{DINH}, section 3.2: the Jacobian is triangular, with a diagonal block",
 )
 def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
-    r"""The conditioner does not see what it transforms: $\partial y_b / \partial x_b$ is diagonal,
-    and $\partial y_a / \partial x_b = 0$.
+    r"""The conditioner does not depend on the transformed part: $\partial y_b / \partial x_b$ is
+    diagonal, and $\partial y_a / \partial x_b = 0$.
     """
     if len(flow.coupling.kept) > LARGE and offers(flow, PulledCoupling):
         return leaks_at_size(flow, batch)
@@ -111,9 +111,9 @@ def conditioner_blind(flow: DifferentiableCoupling, batch: Batch) -> Residual:
 
 
 def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
-    """The same of events too large for a Jacobian, with the same zeros: the entries of a part are
-    divided in two by each binary digit of their number, so that any two are told apart by one. What
-    is pulled back from one half, by random cotangents, must not reach the other.
+    """The same zeros for events too large for a Jacobian: the entries of a part are divided in two
+    by each binary digit of their index, so that any two are separated by one. A random cotangent
+    of one half must not pull back to the other.
     """
     kept, moved = kept_and_transformed(flow)
     tests = [(kept, moved)]
@@ -144,15 +144,15 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
 
 
 def off_the_line(flow: Coupled, batch: Batch) -> Residual:
-    """How far transformed entries are from a line through two others, and the log-det from that of
-    its slope.
+    """The deviation of transformed entries from a line through two others, and of the log-det from
+    that of its slope.
     """
     moved = kept_and_transformed(flow)[1]
     out = flow.forward(batch.x, batch.context)
     x, y = flat_entries(batch.x)[:, moved], flat_entries(out.value)[:, moved]
     level, slope, lost = level_and_slope(flow, batch.x, batch.context)
     additive = flow.coupling.kind == "additive"
-    # An additive coupling need not return the log-det that it does not have.
+    # An additive coupling need not return a log-det.
     claimed = (
         np.zeros(len(x)) if additive and out.ladj is None else reported(flow, out, len(batch.x))
     )
@@ -164,7 +164,7 @@ def off_the_line(flow: Coupled, batch: Batch) -> Residual:
         size = 4 + np.abs(logs).sum(1) + (lost / np.abs(slope)).sum(1)
         ladj = (claimed - (0.0 if additive else logs.sum(1))) / (1.0 if additive else size)
     gap = np.concatenate([straightness, ladj[:, None]], axis=1)
-    # Where the line is finite, what comes back has to be.
+    # Where the line is finite, the output must be.
     decidable = finite_rows(expected, logs, lost)
     return Residual(
         np.where(decidable[:, None], gap, 0.0),

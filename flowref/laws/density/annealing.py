@@ -1,6 +1,6 @@
-"""The mass of densities of many entries that nobody can sample, by annealed importance sampling: what a
-run finds has the mass as its mean, however badly it looks. So has a product of independent runs of a
-density the mean of one at most, and exceeds a million once in a million.
+"""The mass of densities of many entries without a sampler, by annealed importance sampling: the
+mean over runs is the mass even if a run finds little of it. By Markov's inequality a product of
+independent runs of a density, with mean at most one, exceeds a million with probability 1e-6.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from flowref.model.abilities import Density, Pulling
 from flowref.model.budget import means
 from flowref.model.cost import BACKWARD
 
-# Chains, the steps that look for the mass, of which the last ones place the start, and the temperatures
-# of a run.
+# Number of chains, of search steps, of last steps that place the start, and of temperatures of a
+# run.
 CHAINS, SEARCH, PLACED, TEMPERATURES = 64, 60, 16, 50
-# The most runs, the product of what they find that accuses, in nats, and what each has to find in the
-# mean for another one to be made: that many would accuse.
+# The largest number of runs; the log of the product that counts as a violation; the mean log per
+# run above which another run is made, since that many would be a violation.
 RUNS, MILLION = 20, math.log(1e6)
 CONSPICUOUS = MILLION / RUNS
-# A mass that is smaller was not found.
+# A smaller mass was not found.
 LITTLE = -math.log(1e3)
-# How wide the search starts; the start is wider than what was found by the second.
+# The width of the search, and the factor by which the start is wider than what was found.
 WIDE, WIDER = 3.0, 1.2
-# Of an accepted share a step is kept; and the largest drift, in units of the spread.
+# The acceptance rate at which the step size is kept, its change otherwise, and the largest drift in
+# units of the spread.
 ACCEPTED, FASTER, DRIFT = 0.6, 1.15, 10.0
-# A run may take this share of what is left, since there are other weights.
+# The share of the remaining budget that a run may take, since other weights are still to be
+# audited.
 SHARE = 0.1
-# Points of one call, and letters of what is said of a refusal.
-ROWS, SAID = 256, 100
-# How far out a density is looked at, in how many coordinates and directions, and how it falls that has
-# a mass: faster than one over the distance.
+# Points per call, and characters of a quoted error.
+ROWS, QUOTED = 256, 100
+# Distances at which the tail is tested, the number of directions, and the required decay: faster
+# than one over the distance.
 NEAR, FAR, DIRECTIONS, MARGIN = 1e2, 1e4, 32, 1.0
-# What counts as the same, what share of the mass of mirrored or sorted points is found at least, what a mass may be
-# off for each entry, and the bits of levels that are counted.
+# Relative error up to which densities count as equal; the least share of the mass found at mirrored
+# or sorted points; the tolerance of a mass per entry; the bits of levels that are tried.
 SAME, HALF, ABOUT, BITS = 1e-9, 0.5, 0.02, (3, 4, 5, 6, 7, 8, 10, 12, 16)
 
 
 class PulledDensity(Density, Pulling, Protocol):
-    """A log-density whose gradients the framework gives."""
+    """A log-density with vector-Jacobian products."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,13 @@ class Start:
     spread: Array
 
     def draw(self, rng: np.random.Generator) -> Array:
-        """So many points as there are chains."""
+        """One point per chain, ``(CHAINS, size)``."""
         return np.asarray(
             self.middle + self.spread * rng.standard_normal((CHAINS, len(self.middle)))
         )
 
     def log_prob(self, x: Array) -> Array:
-        """The log-density at points."""
+        """The log-density, ``(n,)``."""
         y = (x - self.middle) / self.spread
         constant = 0.5 * len(self.middle) * math.log(2 * math.pi) + np.log(self.spread).sum()
         return np.asarray(-0.5 * (y**2).sum(1) - constant)
@@ -71,8 +73,8 @@ class Start:
 
 @dataclass
 class Chains:
-    """Points, and log-density and its gradient there; moved by Langevin steps that are accepted as
-    Metropolis says, so that each leaves p^b q^(1 - b) as it is, whatever the gradients are worth.
+    """Points with log-density and its gradient, moved by Langevin steps with Metropolis
+    acceptance, so that each step leaves p^b q^(1 - b) invariant even if the gradient is wrong.
     """
 
     flow: PulledDensity
@@ -85,26 +87,30 @@ class Chains:
         self.log_p, self.slope = self.at(self.x)
 
     def at(self, x: Array) -> tuple[Array, Array]:
-        """The log-density, -inf where it is no number, and its gradient, zero there."""
+        """The log-density, -inf if not finite, and its gradient, zero there; ``(n,)`` and ``(n,
+        size)``. Raises `Undecidable` if autograd raises.
+        """
         shaped = x.reshape(len(x), *self.flow.density_shape)
         log_p = log_prob_at_points(self.flow, x, self.context, lost=1.0)
         cotangent = np.ones(len(x))
         call = "log_prob", shaped, self.context, cotangent, None
         slope, refused = attempt(self.flow.vjp, *call)
-        if refused:  # steps without it would not be those that others go back
-            raise Undecidable(f"the gradient of log_prob is refused ({refused[:SAID]})")
+        if refused:  # without gradients the steps would not be reversible
+            raise Undecidable(f"the gradient of log_prob is refused ({refused[:QUOTED]})")
         flat = np.asarray(slope, dtype=np.float64).reshape(len(x), -1)
         good = np.isfinite(log_p)[:, None] & np.isfinite(flat)
         return np.where(log_p < np.inf, log_p, -np.inf), np.where(good, flat, 0.0)
 
     def toward(self, x: Array, slope: Array, power: float, size: float) -> Array:
-        """Where a step goes in the mean, in units of the spread."""
+        """The mean of the next position of each chain, in spreads of the start from its middle,
+        ``(n, size)``.
+        """
         y = (x - self.start.middle) / self.start.spread
         drift = power * slope * self.start.spread - (1 - power) * y
         return np.asarray(y + np.clip(0.5 * size**2 * drift, -DRIFT * size, DRIFT * size))
 
     def step(self, power: float, size: float) -> float:
-        """Move the chains; returns the share that was accepted."""
+        """Move the chains; returns the acceptance rate."""
         middle, spread = self.start.middle, self.start.spread
         ahead = self.toward(self.x, self.slope, power, size)
         y = ahead + size * self.rng.standard_normal(self.x.shape)
@@ -122,18 +128,18 @@ class Chains:
         return float(taken.mean())
 
     def level(self, x: Array, log_p: Array, power: float) -> Array:
-        """The log-density of p^b q^(1 - b), up to a constant."""
-        # Without p no point is outside.
+        """The log-density of p^b q^(1 - b) up to a constant, b = ``power``, ``(n,)``."""
+        # At power 0, points outside the support of p are permitted.
         p = power * log_p if power else np.zeros(len(x))
         return np.asarray(p + (1 - power) * self.start.log_prob(x))
 
 
 def found_mass(flow: PulledDensity, batch: Batch) -> tuple[float, float]:
-    """The sum of what runs find, and their mean, as logs of a mass. More runs are made as long as the mean
-    is conspicuous, and until the sum is that of a million.
+    """The log of the product of all runs, and their mean log mass. Runs are added while the mean
+    is conspicuous and the product below a million.
 
-    Raises: `Undecidable` where it takes too long, where such a mass may be that of points which a
-    density is not for, or where next to none was found.
+    Raises `Undecidable` if the budget does not suffice, if a valid density may have such a mass
+    (periodic, of sets, of levels), or if hardly any mass was found.
     """
     _afford(flow)
     context = None if batch.context is None else np.repeat(batch.context[:1], CHAINS, 0)
@@ -152,7 +158,7 @@ def found_mass(flow: PulledDensity, batch: Batch) -> tuple[float, float]:
 
 
 def _afford(flow: PulledDensity) -> None:
-    """Raises `Undecidable` where this takes more than there is."""
+    """Raises `Undecidable` if it exceeds the remaining budget."""
     steps = SEARCH + 3 * TEMPERATURES
     work = call_work(flow, "log_prob", CHAINS, steps * (2 + BACKWARD))
     if work > SHARE * means().left:
@@ -161,7 +167,9 @@ def _afford(flow: PulledDensity) -> None:
 
 
 def _searched(flow: PulledDensity, context: Array | None, seed: int) -> tuple[Chains, Start]:
-    """Chains that have found the mass, and a start about them."""
+    """Chains that have found the mass, and a normal start around them. Raises `Undecidable` if the
+    density is nowhere positive.
+    """
     rng, size = np.random.default_rng(seed), math.prod(flow.density_shape)
     wide = Start(np.zeros(size), np.full(size, WIDE))
     chains = Chains(flow, wide, context, rng, wide.draw(rng))
@@ -181,8 +189,8 @@ def _searched(flow: PulledDensity, context: Array | None, seed: int) -> tuple[Ch
 def _annealed(
     flow: PulledDensity, start: Start, context: Array | None, seed: int, sizes: list[float]
 ) -> float:
-    """The log of the mean weight of chains that are led from the start to the density. The sizes of
-    steps are found where none are given: what a chain does not tell its own steps is a kernel.
+    """The log of the mean weight of chains moved from the start to the density. Step sizes are
+    adapted if ``sizes`` is empty; fixed ones make each step a valid kernel.
     """
     rng = np.random.default_rng(seed)
     chains = Chains(flow, start, context, rng, start.draw(rng))
@@ -198,27 +206,27 @@ def _annealed(
     return top if math.isinf(top) else top + math.log(float(np.exp(weight - top).mean()))
 
 
-def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> None:
-    """Raises `Undecidable` where a density that is right may have that mass."""
+def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, log_mass: float) -> None:
+    """Raises `Undecidable` if a valid density may have that mass."""
     if repeats(flow, batch):
-        raise Undecidable("the log-density repeats, as that of angles does")
+        raise Undecidable("the log-density is periodic, as for angles")
     best = int(np.argmax(chains.log_p))
     x, context = chains.x[[best]], None if batch.context is None else batch.context[:1]
     if _non_normalizable_ray(flow, x, chains, context):
         raise Undecidable(
-            "the density stays up far out; where its support ends can be declared (?support=)"
+            "the density does not decay far out; its support can be declared (?support=)"
         )
     mirrors = _count_equal_densities(flow, x, _mirrored(x), context)
-    if HALF * mirrors * math.log(2) < told <= mirrors * math.log(2) + 1:
+    if HALF * mirrors * math.log(2) < log_mass <= mirrors * math.log(2) + 1:
         raise Undecidable("the density is that of magnitudes: mirrored points have the same")
     count = flow.density_shape[0]
     swapped, orders = (
         _count_equal_densities(flow, x, _swapped(x, count), context),
         math.lgamma(count + 1),
     )
-    if swapped == count - 1 and HALF * orders < told <= orders + 1:
+    if swapped == count - 1 and HALF * orders < log_mass <= orders + 1:
         raise Undecidable("the density is that of sets: their members may be in any order")
-    each = told / x.shape[1]
+    each = log_mass / x.shape[1]
     if any(abs(each - bits * math.log(2)) < ABOUT for bits in BITS):
         raise Undecidable("its mass is that of levels of data which are counted besides")
 
@@ -226,7 +234,7 @@ def _doubt(flow: PulledDensity, batch: Batch, chains: Chains, told: float) -> No
 def _non_normalizable_ray(
     flow: PulledDensity, x: Array, chains: Chains, context: Array | None
 ) -> bool:
-    """Whether along some ray the density falls no faster than has a mass."""
+    """Whether the density decays too slowly to be integrable along some ray."""
     spread = chains.x.std(0) + 1e-6
     for way in _ways(flow, chains):
         rays = [x + sign * far * spread * way for far in (NEAR, FAR) for sign in (1, -1)]
@@ -239,8 +247,8 @@ def _non_normalizable_ray(
 
 
 def _ways(flow: PulledDensity, chains: Chains) -> Iterator[Array]:
-    """Directions, a batch of them at a time: coordinates, all of one axis together, any, and those in
-    which the chains lie widest.
+    """Batches of directions, ``(k, size)``: coordinates, whole axes, random ones, and those in
+    which the chains spread most.
     """
     size, shape = chains.x.shape[1], flow.density_shape
     rng = np.random.default_rng(size)
@@ -252,19 +260,19 @@ def _ways(flow: PulledDensity, chains: Chains) -> Iterator[Array]:
             np.moveaxis(one, axis, 0)[entry] = 1
             ones.append(one.reshape(-1))
     spread = chains.x.std(0) + 1e-6
-    yield np.stack(ones) * spread.mean() / spread  # all by the same distance
+    yield np.stack(ones) * spread.mean() / spread  # all of the same length
     yield rng.standard_normal((DIRECTIONS, size))
     centered = (chains.x - chains.x.mean(0)) / (chains.x.std(0) + 1e-6)
     yield np.linalg.svd(centered, full_matrices=False)[2][:DIRECTIONS]
 
 
 def _mirrored(x: Array) -> Array:
-    """A point with one coordinate of the other sign, each in turn."""
+    """The points ``(size, size)`` with the sign of one coordinate changed, each in turn."""
     return np.asarray(x * (1 - 2 * np.eye(x.shape[1])))
 
 
 def _swapped(x: Array, count: int) -> Array:
-    """A point with two neighbours along its first axis in each other's place, each pair in turn."""
+    """Up to ``count`` points with two neighbours along the first axis of the event swapped."""
     members = x.reshape(count, -1)
     orders = np.tile(np.arange(count), (max(1, count - 1), 1))
     for index in range(count - 1):
@@ -275,14 +283,13 @@ def _swapped(x: Array, count: int) -> Array:
 def _count_equal_densities(
     flow: PulledDensity, x: Array, others: Array, context: Array | None
 ) -> int:
-    """How many points have the log-density of the first one."""
-    told = _log_p(flow, np.concatenate([x, others]), context)
-    return int((np.abs(told[1:] - told[0]) <= SAME * (1 + abs(told[0]))).sum())
+    log_p = _log_p(flow, np.concatenate([x, others]), context)
+    return int((np.abs(log_p[1:] - log_p[0]) <= SAME * (1 + abs(log_p[0]))).sum())
 
 
 def _log_p(flow: PulledDensity, flat: Array, context: Array | None) -> Array:
-    """The log-density, -inf where it is no number or refused."""
+    """The log-density, -inf if it is not finite or the call raises, ``(n,)``."""
     parts = np.split(flat, range(ROWS, len(flat), ROWS))
     contexts = [None if context is None else np.repeat(context, len(part), 0) for part in parts]
-    told = [log_prob_at_points(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
-    return np.concatenate(told)
+    values = [log_prob_at_points(flow, *one, lost=1.0) for one in zip(parts, contexts, strict=True)]
+    return np.concatenate(values)

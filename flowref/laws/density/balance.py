@@ -1,5 +1,5 @@
-"""Samples held to the density by identities that need neither derivatives nor a support, and whose
-terms are bounded: whatever the tails, means of them are normal.
+"""Samples compared with the density by identities that need neither derivatives nor a support,
+with bounded terms, so that their means are normal whatever the tails.
 """
 
 from __future__ import annotations
@@ -46,40 +46,40 @@ from flowref.model import (
 from flowref.model.abilities import Flow
 from flowref.model.budget import means
 
-# Directions that maps act along; steps in units of the spread, and the share of the samples that
-# each map but the first is judged by.
+# Number of directions of the maps; and the share of the samples used for each map but the first.
 DIRECTIONS, SHARE = 4, 0.25
-# The calls that all maps together make, where of dear samples each map is given as many as these calls
-# of the log-density may take: so much of what the samples took.
+# Log-density calls of all maps together; of expensive samplers, each map gets as many samples as
+# these calls may take relative to sampling.
 CALLS, OF_SAMPLES = 28, 2.0
-# The log-densities that are asked for of each sample, at the least.
+# The smallest number of log-densities per sample.
 BALANCED = 9
-# Of samples as many times the entries of an event half the others lie within their range.
+# With this many samples per entry, half the other samples lie within their range.
 WITHIN = 0.35
 SHIFT, STRETCH, SHEAR = 0.5, 0.6, 0.5
-# Shares of these steps, and at how many samples they are tried until as many times the terms that have to
-# count will: a rough density of many entries has changed by many nats a step away.
+# Step sizes tried on a few samples until PLENTY times the needed number of terms are effective: a
+# rough density in many dimensions changes by many nats within one step.
 SHARES, GLANCE, PLENTY = (1.0, 0.3, 0.1, 0.03, 0.01), 100, 2.0
-# Of a few samples it takes so many for each term that is to count, in as many directions at the least.
+# Samples needed per effective term, and the least number of directions, if samples are few.
 EACH, FEWEST_DIRECTIONS = 4, 2
-# A mean of fewer terms than these that count is not normal, or of half as many where another one
-# confirms it; means below the second are no error.
+# Effective terms below which a mean is not normal (half as many if a second one confirms it); means
+# below the second number are no error.
 EFFECTIVE, NEGLIGIBLE = 200, 5e-4
-# Of what stands out, the share that rounding has to explain for nothing to be said.
+# The share of a deviation that rounding must explain to leave it undecided.
 MOSTLY = 0.5
 UNSTABLE = "rounding alone moves the log-density too much where the two sides are compared"
-# The standard normal quantile of 0.99: what would have been seen with that probability.
+# The standard normal quantile of 0.99, the probability with which an effect of the stated size is
+# detected.
 SEEN = 2.326
 
 
 @requires("its distribution has atoms")
 def continuous(flow: Flow) -> bool:
-    """A density with respect to volume."""
+    """The distribution has a density with respect to volume."""
     return not flow.promises.get("atoms")
 
 
 comparable = full_dimensional & continuous & exact_log_det & exact_density
-# Laws of samples alone ask nothing of the density.
+# Laws about samples alone do not need the density.
 sampled = full_dimensional & continuous & repeatable & exact_density
 
 
@@ -97,16 +97,15 @@ sampled = full_dimensional & continuous & repeatable & exact_density
     source="detailed balance of Metropolis' algorithm; Metropolis et al. 1953, Equation of state calculations",
 )
 def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""Samples and density are in balance: for every one-to-one $T$, $E \min(1, r_T(x))$ over
-    samples equals $E \min(1, r_{T^{-1}}(x))$, where $r_T(x) = p(T x) |\det T'(x)| / p(x)$.
+    r"""Samples and density are in balance: $E_{sample} \min(1, r_T(x)) = E_{sample} \min(1,
+    r_{T^{-1}}(x))$ for every one-to-one $T$, where $r_T(x) = p(T x) |\det T'(x)| / p(x)$.
 
-    $T$ are dilations, shifts, stretches and shears in coordinates that fit the samples; $p$ counts
-    as zero outside a box of other samples, and contexts are drawn. Both sides are
-    $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. Steps are as large as the density
-    allows: a hundred samples tell where it is still comparable. Two stages at level 1e-3 each.
-    With probability 0.99 it sees samples whose scale is off by 2 % in four dimensions (5 % in one),
-    a shift by 0.12 spreads, or a correlation off by 0.15, where a round trip takes few operations;
-    else fewer samples are drawn.
+    Both sides are $\int \min(p(x), p(Tx) |\det T'|)\,dx$, whatever the normalizer. $T$ are
+    dilations, shifts, stretches and shears in coordinates that fit the samples, with steps as
+    large as the density allows; $p$ counts as zero outside a box of other samples, and contexts
+    are drawn. Two stages at level 1e-3 each. Where a round trip takes few operations, it detects
+    with probability 0.99 a scale of the samples that is off by 2 % in four dimensions (5 % in
+    one), a shift by 0.12 spreads, or a correlation off by 0.15; else fewer samples are drawn.
     """
     count = affordable_samples(flow, BALANCED)
 
@@ -114,7 +113,7 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
         enough = EFFECTIVE if look.index else EFFECTIVE / 2
         scores = list(_scores(flow, look.count, look.seed, enough))
         if not scores:
-            raise Undecidable("too few samples stay where the density is comparable")
+            raise Undecidable("too few samples are mapped to points of comparable density")
         limit = critical(len(scores))
         deviation, top = max(
             ((score.deviation(limit), score) for score in scores), key=lambda one: one[0]
@@ -134,8 +133,8 @@ def detailed_balance(flow: SampledDensity, batch: Batch) -> Residual:
 
 @dataclass(frozen=True)
 class Score:
-    """A mean that should be zero, its standard error, and by how much it moves with the scale of
-    the samples, if that is known; ``slack``: by how much rounding may have moved it.
+    """A mean that should be zero, its standard error, and its derivative in the scale of the
+    samples if known; ``slack``: the possible change by rounding.
     """
 
     name: str
@@ -145,8 +144,8 @@ class Score:
     slack: Callable[[], float] = float
 
     def deviation(self, limit: float) -> float:
-        """The mean in standard errors, less what is negligible; what rounding may have done is
-        asked for beyond the limit.
+        """The mean in standard errors after a negligible part is removed. Rounding is evaluated
+        only above ``limit``.
         """
         size = abs(self.mean) - NEGLIGIBLE
         if size > limit * self.error:
@@ -154,14 +153,12 @@ class Score:
         return max(0.0, size) / self.error
 
     def visible(self, limit: float) -> float:
-        """The error of scale that would have been seen with probability 0.99."""
+        """The error of scale that is detected with probability 0.99."""
         return ((limit + SEEN) * self.error + NEGLIGIBLE) / self.sensitivity
 
 
 def unexplained(size: float, slack: float, limit: float) -> float:
-    """What stands out by more than rounding may have done. Raises `Undecidable` where rounding may have
-    done most of it, and nothing is left.
-    """
+    """The deviation that exceeds rounding. Raises `Undecidable` if rounding explains most of it."""
     if size - slack <= limit and slack > MOSTLY * size:
         raise Undecidable(UNSTABLE)
     return size - slack
@@ -169,7 +166,7 @@ def unexplained(size: float, slack: float, limit: float) -> float:
 
 @dataclass(frozen=True)
 class Linear:
-    """A map y + (y @ by + shift), affine in the frame, that its negative undoes; its log-det."""
+    """A map y + (y @ by + shift), affine in the frame, inverted by its negative, and its log-det."""
 
     name: str
     forth: tuple[Array, Array]
@@ -177,12 +174,12 @@ class Linear:
     log_det: float
 
     def images(self, y: Array) -> tuple[Array, Array]:
-        """Forth and back."""
+        """The images under the map and its inverse, ``(n, size)`` each."""
         return y @ self.forth[0] + self.forth[1], y @ self.back[0] + self.back[1]
 
 
 def _maps(size: int, rng: np.random.Generator, share: float, most: int) -> Iterator[Linear]:
-    """A dilation, and maps along so many directions at most."""
+    """A dilation, and maps along at most ``most`` directions."""
     one, zero = np.eye(size), np.zeros(size)
     step = share / math.sqrt(2 * size)
     yield Linear(
@@ -207,9 +204,9 @@ def _maps(size: int, rng: np.random.Generator, share: float, most: int) -> Itera
 
 
 def affordable_samples(flow: SampledDensity, asked: int) -> int:
-    """How many samples are drawn, if so many log-densities are asked for of each: few where more would
-    take all the time there is, and nothing be said; not of events of so many entries that hardly a sample
-    lies within the range of as few others.
+    """The number of samples if ``asked`` log-densities are evaluated for each: `FEWEST` if more
+    would exceed the remaining budget, unless events are so large that hardly any sample would lie
+    within the range of so few others.
     """
     count = first_sample_count(flow)
     if math.prod(flow.density_shape) > WITHIN * FEWEST:
@@ -223,9 +220,9 @@ def affordable_samples(flow: SampledDensity, asked: int) -> int:
 def _sample_and_direction_counts(
     flow: SampledDensity, count: int, enough: float
 ) -> tuple[int, int]:
-    """By how many samples each map but the first is judged, and along how many directions: of few that
-    are dear by all, as far as the log-density is cheap; of few others by as many as a mean takes, along
-    fewer where there are more than these.
+    """Samples per map (but the first) and number of directions. Few, expensive samples are all
+    used, as far as log-densities are cheap; otherwise a mean gets as many as it needs, along fewer
+    directions.
     """
     part = max(1, int(SHARE * count))
     if stepwise(flow, "sample"):
@@ -242,16 +239,15 @@ def _sample_and_direction_counts(
 def _scores(
     flow: SampledDensity, count: int, seed: int, enough: float = EFFECTIVE
 ) -> Iterator[Score]:
-    """The means of maps, those of enough terms, with steps at which the density is comparable."""
+    """The means of all maps with enough effective terms, at steps with comparable density."""
     within = sample_frame(flow, placing(flow, seed + 1, max(count, FEWEST)))
     draws = density_samples(flow, count, seed)
-    # Mixtures may draw one component after the other, and shares of the samples are judged.
+    # Samplers of mixtures may return component after component, and shares of the samples are
+    # judged.
     order = np.random.default_rng(seed_of(seed, "order")).permutation(len(draws.flat))
     draws = draws.rows(order)
     usable = within.holds(draws.flat)
-    if usable.sum() < min(
-        enough, LACKING * count
-    ):  # nor are there as many terms, whatever they are
+    if usable.sum() < min(enough, LACKING * count):  # nor can there be as many terms
         return
     log_p = at_samples(flow, draws)
     lost = usable & ~np.isfinite(log_p)
@@ -269,7 +265,7 @@ def _scores(
 
 @dataclass(frozen=True)
 class _Points:
-    """Samples and their log-densities; ``rows``: those that are usable."""
+    """Usable samples with their log-densities; ``rows``: their indices."""
 
     flow: SampledDensity
     within: Frame
@@ -279,8 +275,8 @@ class _Points:
 
 
 def _comparable(points: _Points, rng: np.random.Generator, enough: float) -> float | None:
-    """The share of the steps at which terms of enough samples count, as some of them tell under the
-    dilation: the largest with plenty, or the one with most. None where that is not enough.
+    """The step size, estimated with the dilation, at which enough samples count: the largest with
+    plenty of them, else the one with most. None if no step size suffices.
     """
     rows = points.rows[:GLANCE]
     most, chosen = enough / 2, None
@@ -302,12 +298,11 @@ def _means(
     count: int,
     enough: float,
 ) -> Iterator[Score]:
-    """The means of maps with a share of their steps."""
     rows, size = points.rows, points.draws.flat.shape[1]
     part, directions = _sample_and_direction_counts(points.flow, count, enough)
     start = 0
     for index, chosen in enumerate(_maps(size, rng, share, directions)):
-        if index and part < enough:  # so few never count as many
+        if index and part < enough:  # so few can never be enough
             return
         taken = rows
         if index and part < len(rows):
@@ -325,7 +320,7 @@ def _means(
 
 
 def _signs(context: Array | None, rng: np.random.Generator) -> Array | None:
-    """On which side of a random plane each context lies."""
+    """The side of a random plane on which each context lies, ``(n,)``."""
     if context is None:
         return None
     flat = context.reshape(len(context), -1)
@@ -334,7 +329,7 @@ def _signs(context: Array | None, rng: np.random.Generator) -> Array | None:
 
 
 class _Ratios:
-    """log r_T and log r of the inverse map at some of the samples."""
+    """log r_T, and log r of the inverse map, at some of the samples."""
 
     def __init__(self, points: _Points, chosen: Linear, taken: Array) -> None:
         self.flow, draws, within = points.flow, points.draws, points.within
@@ -349,12 +344,12 @@ class _Ratios:
 
     @property
     def gap(self) -> Array:
-        """min(1, r_T) less that of the inverse map, of which the mean should be zero."""
+        """min(1, r_T) minus that of the inverse map, ``(n,)``; its mean should be zero."""
         forth, back = self.both
         return np.asarray(np.exp(np.minimum(forth, 0.0)) - np.exp(np.minimum(back, 0.0)))
 
     def slack(self) -> float:
-        """By how much rounding may move the mean of a term."""
+        """The possible change of the mean by rounding."""
         points = zip([self.flat, *self.images], [self.here, *self.there], strict=True)
         here, *there = (unsettled(self.flow, x, self.context, log_p) for x, log_p in points)
         return sum(
@@ -365,22 +360,22 @@ class _Ratios:
 def _enough(
     name: str, gap: Array, sensitivity: float, slack: Callable[[], float], enough: float
 ) -> Iterator[Score]:
-    """The mean of some terms, if enough of them count for it to be normal."""
+    """The mean of the terms, if enough of them count for it to be normal."""
     if _effective(gap) >= enough:
         error = float(gap.std()) / math.sqrt(len(gap))
         yield Score(name, float(gap.mean()), error, sensitivity, slack)
 
 
 def _effective(gap: Array) -> float:
-    """How many terms count."""
+    """The effective number of terms."""
     squares = gap**2
     total, fourth = float(squares.sum()), float((squares**2).sum())
     return total**2 / fourth if fourth else 0.0
 
 
 def _slope(gap: Array, forth: Array, back: Array, step: float) -> float:
-    """The derivative of the mean where samples are scaled by 1 + s about the middle: that of their
-    log-density is (back - forth) / (2 step) in the limit of small steps.
+    """The derivative of the mean under scaling of the samples by 1 + s about the middle; that of
+    their log-density is (back - forth) / (2 step) as steps shrink.
     """
     change = np.clip(np.nan_to_num(back), -20, 20) - np.clip(np.nan_to_num(forth), -20, 20)
     return abs(float((gap * change).mean())) / (2 * step)

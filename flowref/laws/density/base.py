@@ -1,4 +1,4 @@
-"""Gaussian densities in closed form: the base, and flows that are affine."""
+"""Gaussian densities in closed form: the base, and affine flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flowref.model.abilities import Based, Bijection, Density, Flow
 
 
 class MappedDensity(Bijection, Density, Protocol):
-    """A density, and a map between its data and its latents."""
+    """A density with a map between its data and its latents."""
 
 
 LOG_2_PI = math.log(2 * math.pi)
@@ -33,23 +33,23 @@ BASE = "standard-normal-base"
 MOVED = "its base has moved with the other parameters"
 
 
-# Affine maps are told from their values at the origin and at the unit vectors of so many
+# Affine maps are determined by their values at the origin and at the unit vectors, up to this many
 # coordinates.
 @requires(f"it does not promise {BASE}")
 def promises_normal_base(flow: Flow) -> bool:
-    """The base is promised to be standard normal, for good or "initially"."""
+    """The base is promised to be standard normal, permanently or "initially"."""
     return bool(flow.promises.get(BASE))
 
 
 def base_moved(flow: Flow) -> bool:
-    """Whether a base that is standard normal initially has moved."""
+    """Whether parameters of a base that is standard normal initially have moved."""
     moved = flow.scale > 0 or flow.facts.given
     return bool(flow.promises.get(BASE) == "initially" and moved)
 
 
 @requires(MOVED)
 def base_unmoved(flow: Flow) -> bool:
-    """A base that is standard normal initially is so until parameters move."""
+    """A base that is standard normal initially is so until its parameters move."""
     return not base_moved(flow)
 
 
@@ -57,13 +57,13 @@ normal_base = promises_normal_base & base_unmoved
 
 
 def demand_unmoved_base(flow: Flow) -> None:
-    """Raises `Unsupported` in a measurement after the parameters, and the base with them, moved."""
+    """Raises `Unsupported` if the parameters, and with them the base, have moved."""
     if base_moved(flow):
         raise Unsupported(MOVED)
 
 
 def standard_normal(z: Array) -> Array:
-    """The log-density of standard normal events, ``(batch,)``, in extended precision."""
+    """The log-density of standard normal events ``(n, *event)``, ``(n,)``, in extended precision."""
     flat = np.asarray(z, dtype=np.longdouble).reshape(len(z), -1)
     return np.asarray(-0.5 * (flat.shape[1] * LOG_2_PI + (flat**2).sum(1)))
 
@@ -99,15 +99,15 @@ def gaussian_const(flow: Based, batch: Batch) -> Residual:
 
 
 def normalizing_call(flow: Flow) -> Call[Mapped]:
-    """The call that maps data to latents."""
+    """The call that maps data to latents. Raises `Unsupported` if there is none."""
     if flow.normalizing not in flow.calls:
         raise Unsupported(f"it has no {flow.normalizing} to map data to latents")
     return flow.calls[flow.normalizing]
 
 
 def normalizing_calls(flow: Flow) -> list[str]:
-    """The calls that may map data to latents: one, unless the subject says that it may be either, and
-    shapes do not tell.
+    """The names of the calls that may map data to latents: one, or both if it is not declared and
+    shapes do not decide. Raises `Unsupported` if one of both is missing.
     """
     calls = [flow.normalizing]
     if flow.promises.get("direction") == "either" and flow.event_shape == flow.latent_shape:

@@ -1,4 +1,6 @@
-"""Lower bounds and estimates of a log-density beside its samples: they are those of the density that is sampled."""
+"""Lower bounds and estimates of a log-density compared with its samples: both belong to one
+density.
+"""
 
 from __future__ import annotations
 
@@ -44,23 +46,23 @@ from flowref.model import (
 )
 from flowref.model.abilities import Flow
 
-# Samples of the two stages; around how many of them a bump is put, and how wide it is beside their
-# spread.
+# Samples of the two stages, number of bumps around samples, and their width relative to the spread.
 STAGES, BUMPS, WIDTH = (20_000, 80_000), 8, 0.5
-# The share of a bump's mass that is allowed, as of an estimate that is promised to be without bias; of one that
-# is integrated step by step, and that may be a series which is cut.
+# The allowed relative error of a bump's mass: for estimates promised to be unbiased, for estimates
+# integrated step by step, and for possibly truncated series.
 SHARE, INTEGRATED, CUT = 0.03, 0.1, 0.5
-# The mass of a bump is to be known by samples as well as this.
+# The required relative accuracy of a bump's mass by samples.
 KNOWN = 0.1
-# Beyond so many entries few samples fall under a bump.
+# With more entries few samples fall under a bump.
 LARGEST = 4
-# e to a mean over draws is known where these scatter no more.
+# The exponential of a mean over draws is known if they scatter less than this.
 SCATTER = 0.1
 
 
 class MassTolerance(NamedTuple):
-    """What log-densities are held to: whether masses are to be the same, or only no larger; of how many
-    draws the mean counts, and how much of what they scatter is taken off; the share of a mass that is allowed.
+    """How log-densities are compared: ``both`` directions, or as upper bound only; the number of
+    draws of a mean, and the share of their scatter that is subtracted; the allowed share of a
+    mass.
     """
 
     both: bool
@@ -87,9 +89,9 @@ class MassTolerance(NamedTuple):
     "arXiv:1509.00519), which is that of what is sampled",
 )
 def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""A promised lower bound V that is one sample of $\log p(x, z) - \log q(z \mid x)$ belongs to what is
-    sampled: $\int E[e^{V(x)}]\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples; that of
-    any other bound, $\int e^{E[V(x)]}\,k(x)\,dx$, is no larger.
+    r"""A promised lower bound V that is one sample of $\log p(x, z) - \log q(z \mid x)$ satisfies
+    $\int E[e^{V(x)}]\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples; for any
+    other bound, $\int e^{E[V(x)]}\,k(x)\,dx$ is no larger.
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
@@ -102,7 +104,7 @@ def lower_bound_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 
 @requires("its log-density is no estimate")
 def estimated_density(flow: Flow) -> bool:
-    """A log-density that is exact is held to more, and a bound to what it is."""
+    """Exact log-densities and bounds have stronger laws of their own."""
     promises = flow.promises
     return bool(promises.get("estimator")) and not promises.get("lower-bound")
 
@@ -122,17 +124,17 @@ def estimated_density(flow: Flow) -> bool:
     "log-density as its mean",
 )
 def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""An estimated log-density V is on average that of what is sampled:
-    $\int e^{E[V(x)]}\,k(x)\,dx = E_{x \sim sample}[k(x)]$ for bumps k around samples, within a tenth where
-    it is integrated step by step and a half where it may be a series that is cut.
+    r"""An estimated log-density V is on average that of the samples: $\int e^{E[V(x)]}\,k(x)\,dx =
+    E_{x \sim sample}[k(x)]$ for bumps k around samples, within a tenth if it is integrated step by
+    step and a half if it may be a truncated series.
 
     Two stages; violated only if a larger one with fresh draws confirms.
     """
     refuse_large(flow)
     x = np.asarray(flow.sample(DRAWS, batch.seed, None), dtype=np.float64)
-    told = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
-    # As estimates scatter at most of the samples.
-    if np.median(told.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
+    log_p = np.asarray(flow.log_prob(np.repeat(x, DRAWS, 0), None), dtype=np.float64)
+    # Typical scatter of the estimates at samples.
+    if np.median(log_p.reshape(len(x), -1).var(1, ddof=1)) > SCATTER * DRAWS:
         raise Undecidable("its estimates scatter too much to know e to their mean")
     share = INTEGRATED if flow.certainty.log_det else CUT
     share = SHARE if flow.certainty.unbiased else share
@@ -140,14 +142,15 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def refuse_large(flow: SampledDensity) -> None:
-    """Raise `Unsupported` where few samples fall under a bump."""
+    """Raise `Unsupported` if few samples would fall under a bump."""
     if math.prod(flow.density_shape) > LARGEST:
         raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
 
 
 def beside_samples(flow: SampledDensity, batch: Batch, held: MassTolerance, by: str) -> Residual:
-    """Masses of bumps around samples as samples and as log-densities have them, in stages of ever more
-    fresh samples, as long as what is found is conspicuous. ``by``: what gives the log-densities.
+    """Masses of bumps by samples and by log-densities, in stages with more and fresh samples while
+    the difference is conspicuous. ``by``: name of the source of the log-densities. Raises
+    `Undecidable` if samples are not finite or a few points dominate.
     """
 
     def worst(look: Look) -> Finding:
@@ -162,7 +165,7 @@ def beside_samples(flow: SampledDensity, batch: Batch, held: MassTolerance, by: 
         known = [one for one in found if one is not None]
         if not known:
             raise Undecidable("a few points hold most of the mass by its bound, everywhere")
-        # Where none is off, the largest mass, of which most would have been seen.
+        # If none deviates, report the largest mass, which is the most sensitive.
         return max(known, key=lambda one: (float(one.excess), float(one.observed["by samples"])))
 
     return two_stage(worst, STAGES, batch.seed, CONSPICUOUS).residual()
@@ -171,8 +174,8 @@ def beside_samples(flow: SampledDensity, batch: Batch, held: MassTolerance, by: 
 def bumps(
     samples: Array, each: int, seed: int, held: MassTolerance
 ) -> Iterator[tuple[Array, Array, float]]:
-    """Of bumps around a few samples how high each is at the other samples, points of it, and its
-    volume. Of whole numbers a bump is one of them.
+    """For each bump around a sample: its height at the other samples ``(n,)``, points of it ``(m,
+    size)``, and its volume. For integer samples a bump is one integer point.
     """
     rng, points = np.random.default_rng(seed), each // FEWER if held.draws > 1 else each
     whole = bool((samples == np.round(samples)).all())
@@ -193,8 +196,8 @@ def bumps(
 def bump_mass_finding(
     flow: SampledDensity, x: Array, held: MassTolerance, samples: Mean, volume: float, by: str
 ) -> Finding | None:
-    """The mass of a bump by samples, and by log-densities at points of it. Noise is drawn as wide as makes
-    weights even; None where nothing does.
+    """The mass of a bump by samples and by log-densities at its points, with noise widened until
+    weights are even; None if they never are.
     """
     there = samples.mean
     if samples.error > KNOWN * there:
@@ -205,14 +208,14 @@ def bump_mass_finding(
         with np.errstate(over="ignore"):
             return None if bound is None else volume * np.exp(averaged(bound, held.scatter))
 
-    # Of e to a mean of draws it is not known what the largest add.
+    # For the exponential of a mean of draws the contribution of large ones is unknown.
     most = MOST * there if held.draws == 1 else math.inf
     found = mean_of(weigh, factors_of(flow, held.draws), there, most, Guard())
     if found is None or (found.mean < there and found.uneven):
         return None
     here = found.mean
     room = max(ERRORS * math.hypot(samples.error, found.error), held.share * max(here, there))
-    # A bound may be as low as it likes.
+    # A bound may be arbitrarily low.
     gap = abs(here - there) if held.both else max(here - there, 0.0)
     return Finding(
         gap / room,

@@ -1,4 +1,4 @@
-"""Random lower bounds are trained as what they are, and row by row."""
+"""Random lower bounds: gradients and independence of rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Flow, Parametric
 
-# What an adaptive solver may make of another row.
+# The effect of other rows by an adaptive solver.
 COUPLED = 1e-3
 
 
 class TrainedBound(Density, Parametric, Protocol):
-    """A log-density of which the parameters can be moved along a direction."""
+    """A log-density with parameters that can be moved along a direction."""
 
 
 @requires("its log-density is no random lower bound")
 def random_bound(flow: Flow) -> bool:
-    """What is exact is held to more."""
+    """Exact log-densities have stronger laws of their own."""
     return bool(flow.certainty.bound) and flow.certainty.estimate
 
 
@@ -51,10 +51,12 @@ def random_bound(flow: Flow) -> bool:
     "Roeder et al. (arXiv:1703.09194): the score of the posterior may be left out, being zero on average",
 )
 def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
-    """Autograd's derivative of a random lower bound with respect to the parameters is on average that
-    of the bound with its noise held: no sample is cut off from the parameters that it was drawn by.
+    """Autograd's derivative of a random lower bound with respect to the parameters is on average
+    that of the bound with its noise held: no sample is detached from the parameters that it
+    depends on.
 
-    Measured along one direction of the space of all parameters, at a few points with much noise each.
+    Measured along one direction of the space of all parameters, at a few points with much noise
+    each.
     """
     return slopes_of(
         flow, "log_prob", batch, lambda out, rows: np.asarray(out.value, np.float64).reshape(rows)
@@ -74,7 +76,7 @@ def bound_gradient(flow: TrainedBound, batch: Batch) -> Residual:
     source="Burda et al. (arXiv:1509.00519), equation 8: the average is over the samples of one point",
 )
 def bound_rows_independent(flow: Density, batch: Batch) -> Residual:
-    """With the same noise the bound of a point is the same whatever the other points of its batch are:
+    """With the same noise the bound of a point does not depend on the other points of its batch:
     no average is over samples of several points.
 
     The batch keeps its size, since noise is drawn for all rows together.
@@ -84,7 +86,7 @@ def bound_rows_independent(flow: Density, batch: Batch) -> Residual:
         raise Undecidable("the batch has one row")
     kept = np.arange(rows) % 2 == 0
     shape = (-1, *[1] * (batch.x.ndim - 1))
-    # Those in their places are points of the batch, and together not those that stood there.
+    # The replaced rows are other points of the batch, in a different place.
     other = np.where(kept.reshape(shape), batch.x, np.roll(batch.x, 1, 0))
     here, there = (
         np.asarray(flow.log_prob(x, batch.context), dtype=np.float64).reshape(rows)

@@ -1,6 +1,4 @@
-"""Samples that pile up at an end: noise that was cut off on its way, of which the density knows
-nothing.
-"""
+"""Samples that accumulate at an end, from clamped noise that the density does not account for."""
 
 from __future__ import annotations
 
@@ -18,15 +16,16 @@ from flowref.laws.density.independence import MappedSamples
 from flowref.laws.density.normal import takes_to_normal
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, Unsupported, law
 
-# Rows that are drawn at most, how many of them may meet at an end, and how near they are there.
+# The largest number of rows, the number of rows that may coincide at an end, and the relative
+# distance up to which they do.
 ROWS, FEW, SAME = 8000, 4, 1e-9
-# Where each row is solved step by step, so many rows of no fewer entries are looked at, whose latents
-# count as those of one coordinate; so many of them may meet at an end.
+# For step-by-step samplers: number of rows, the least number of entries, whose latents are pooled
+# as one coordinate, and the number that may coincide at an end.
 DEAR_ROWS, LARGE, MET = 4, 256, 2
-# So many samples tell which call gives latents.
-TOLD = 16
-# A number with so few binary digits after its point may be the end of the data, to which samples are
-# cut off on purpose.
+# Samples that decide which call gives latents.
+DECIDING = 16
+# A number with few binary digits after its point may be an intended bound of the data, at which
+# samples are clamped on purpose.
 SHORT = 256.0
 
 
@@ -44,24 +43,24 @@ SHORT = 256.0
     source="a density gives no point a mass: noise that is clamped has atoms, and no tails",
 )
 def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
-    """The latents of samples do not pile up at their largest or smallest value, as those of noise do
-    that is clamped.
+    """The latents of samples do not accumulate at their largest or smallest value, as clamped
+    noise does.
 
-    Samples that are cut off at an end of the data, such as 0 or 1, are left out. Of large events that
-    are dear to sample a few are drawn, and the latents of all their entries looked at together.
+    Samples clamped at an end of the data, such as 0 or 1, are left out. For large events with an
+    expensive sampler a few samples are drawn, and the latents of all entries are pooled.
     """
     large = math.prod(flow.density_shape) >= LARGE
     pooled = stepwise(flow, "sample") and large
     count = DEAR_ROWS if pooled else min(ROWS, first_sample_count(flow))
     x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):
-        raise Unsupported("another law is about the shape of its samples", waits=False)
+        raise Unsupported("another law checks the shape of its samples", waits=False)
     flat = x.reshape(count, -1)
     cut = clamped_entries(flat) & (np.trunc(flat * SHORT) == flat * SHORT)
     kept = np.isfinite(flat).all(1) & ~cut.any(1)
     if kept.sum() < count // 2:
         raise Undecidable("most of its samples lie at an end of the data")
-    ways = ways_of(flow, x[kept][:TOLD])
+    ways = ways_of(flow, x[kept][:DECIDING])
     most = looked_at = count * (math.prod(flow.density_shape) if pooled else 1)
     allowed = MET if pooled else FEW
     for which in ways:
@@ -71,7 +70,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
         latents = np.asarray(out.value, dtype=np.float64).reshape(int(kept.sum()), -1)
         latents = latents.reshape(-1, 1) if pooled else latents
         if any(map(repeats, latents.T)):
-            raise Undecidable("its latents repeat values, as those of discrete distributions do")
+            raise Undecidable("its latents repeat values, as in discrete distributions")
         looked_at = len(latents)
         most = min(most, int(clamped_entries(latents).sum(0).max(initial=0)))
     where = "all of them" if pooled else "their coordinate"
@@ -85,23 +84,23 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
 
 
 def ways_of(flow: MappedSamples, x: Array) -> list[str]:
-    """The calls that may map data to latents: either, where user code does not say which it is; of one
-    that has no way back forward, where its log-density tells so.
+    """The calls that may map data to latents: both if user code does not declare it; forward for
+    maps without an inverse, if the log-density confirms it.
     """
     alone = "inverse" not in flow.calls and flow.normalizing == "forward"
     return ["forward"] if alone and takes_to_normal(flow, x) else normalizing_calls(flow)
 
 
 def repeats(column: Array) -> bool:
-    """Whether numbers between the two ends are the same again and again."""
+    """Whether values strictly between the two ends repeat."""
     near = SAME * (1 + np.abs(column).max())
     inner = column[(column > column.min() + near) & (column < column.max() - near)]
     return len(np.unique(inner)) < REPEATED * len(inner)
 
 
 def clamped_entries(values: Array) -> Array:
-    """Which entries lie at the largest or smallest value of their column, with others beside them
-    there; of columns that have few values, none.
+    """The entries at the largest or smallest value of their column that share it with others,
+    ``(n, entries)``; none in columns with few distinct values.
     """
     low, high = values.min(0), values.max(0)
     near = SAME * (1 + np.maximum(np.abs(low), np.abs(high)))

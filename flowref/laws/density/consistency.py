@@ -1,4 +1,4 @@
-"""Samples that follow the density that is reported, compared by ratios of densities."""
+"""Samples compared with the reported density by density ratios."""
 
 from __future__ import annotations
 
@@ -37,58 +37,57 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Flow, Sampler
 
-# Sampling laws: sizes of the two stages.
+# Sample sizes of the two stages of sampling laws.
 STAGES = (20_000, 100_000)
 HALF_WIDTH, SPREAD = 1.2, 0.7
-# Widths of r that are tried, as shares of the spread of the samples: where the density is uneven or
-# cut off, narrow ones do.
+# Widths of r relative to the spread of the samples; narrow ones are used if the density is uneven
+# or cut off.
 WIDTHS = (1.0, 0.5, 0.25)
-# What no solver that anybody would use is off by.
+# A deviation that no usable solver has.
 GROSS = 0.5
-# Operations of a round trip up to which more samples are drawn at once where a few cannot judge.
+# Operations of a round trip up to which more samples are drawn if a few cannot decide.
 AFFORDABLE = 800
-# Points from which the variance of r/p is measured; the largest share that one may have of it; and
-# the largest variance, in units of the number of samples, with which a mean is still near normal.
+# Points for the variance of r/p, the largest share that one point may have of it, and the largest
+# variance, relative to the number of samples, at which the mean is nearly normal.
 PROBES, LARGEST_SHARE, VARIANCE_SHARE = 4_000, 0.05, 0.01
-# The width of r, relative to 1 + |x|, where most samples coincide; the largest exponent.
+# The width of r, relative to 1 + |x|, if most samples coincide; the largest exponent.
 NARROW, LARGEST_LOG = 1e-2, 600.0
-# The share of samples that have no density which accuses; of those farther out rounding may leave nothing of
-# where they came from, as where scales saturate once weights were moved.
+# The share of samples without a density that is a violation; and the distance beyond which rounding
+# may lose the origin of a sample, as with scales that saturate once weights have moved.
 LACKING, FAR = 0.01, 1e8
 SAMPLED_SIZE = 12
-# The least and the greatest number of each entry.
+# The smallest and the largest value of each entry, ``(size,)`` each.
 Ends = tuple[Array, Array]
 
 
 class TooFew(Undecidable):
-    """Too few samples; more might decide."""
+    """Raised if more samples might decide."""
 
 
 @requires(f"its events have more than {SAMPLED_SIZE} entries", waits=True)
 def moderate_event_size(flow: Flow) -> bool:
-    """Events of moderate size."""
+    """Events have a moderate number of entries."""
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
 
 @requires("it is conditional", waits=True)
 def unconditional(flow: Flow) -> bool:
-    """One density, whatever the context."""
+    """The density has no context."""
     return flow.context_shape is None
 
 
 @requires("it is conditional, and judged so at one context: [one-context]")
 def unconditional_or_bound(flow: Flow) -> bool:
-    """The same of laws that have the case in which one context is bound."""
+    """For laws with a case at one fixed context."""
     return flow.context_shape is None
 
 
 @requires("its data lie on a simplex, which has no volume")
 def full_dimensional(flow: Flow) -> bool:
-    """Data that fill a set of positive volume."""
+    """The data fill a set of positive volume."""
     return flow.density_support.kind != "simplex"
 
 
-# Events of moderate size with an exact density.
 can_be_sampled = moderate_event_size & full_dimensional & exact_log_det & exact_density
 
 
@@ -107,14 +106,14 @@ can_be_sampled = moderate_event_size & full_dimensional & exact_log_det & exact_
     source="importance sampling: if x ~ p then E[r(x) / p(x)] = 1 for every normalized r supported where p is positive",
 )
 def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""Samples follow the reported density: $E_{x \sim sample}[r(x)/p(x)] = 1$ for truncated normal
-    densities $r$; of whole numbers, for such masses.
+    r"""Samples follow the reported density: $E_{x \sim sample}[r(x)/p(x)] = 1$ for truncated
+    normal densities $r$; for integer samples, truncated normal masses.
 
     Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
     """
     if not flow.density_support.bounded and repeats(flow, batch):
         raise Undecidable(
-            "the log-density repeats, as that of angles does: which period samples are of is not known"
+            "the log-density is periodic, as for angles: which period samples are of is not known"
         )
     given = context_for_sampler(flow, batch)
 
@@ -143,15 +142,16 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def mean_of_ratio(found: Finding) -> float:
-    """As it was found; one where there was none to find."""
+    """The measured mean of r/p, 1 if there is none."""
     return float(np.asarray(found.observed.get("mean of r/p", 1.0)))
 
 
 def context_for_sampler(flow: Sampler, batch: Batch) -> Array | None:
-    """The context at which a conditional density is looked at, in as many rows as its sampler
-    takes: one for each sample, or one for all; None where there is none.
+    """The fixed context of a conditional density, with as many rows as its sampler takes: one per
+    sample, or one for all; None without a context.
 
-    Raises: `Unsupported` where it takes neither, `Undecidable` where it raises without a context.
+    Raises `Unsupported` if the sampler takes neither, `Undecidable` if it raises without a
+    context.
     """
     if batch.context is None:
         if refused := attempt(flow.sample, 2, batch.seed, None)[1]:
@@ -166,20 +166,24 @@ def context_for_sampler(flow: Sampler, batch: Batch) -> Array | None:
 
 
 def same_context_rows(given: Array | None, count: int) -> Array | None:
-    """One context, for so many points."""
+    """The first context repeated, ``(count, *context)``; None without a context."""
     return None if given is None else given[:1].repeat(count, 0)
 
 
 def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
-    """So many samples, at one context.
+    """Samples ``(count, *event)`` at one context.
 
-    Raises: `Unsupported` where their shape is another, of which another law speaks.
+    Raises `Unsupported` if their shape is another, which another law reports.
     """
     each = given is not None and len(given) > 1
     x = np.asarray(
         flow.sample(count, seed, same_context_rows(given, count) if each else given), float
     )
-    if given is not None and x.shape == (1, count, *flow.density_shape):  # so many for each context
+    if given is not None and x.shape == (
+        1,
+        count,
+        *flow.density_shape,
+    ):  # ``count`` samples for each context
         x = x[0]
     if x.shape != (count, *flow.density_shape):
         raise Unsupported(
@@ -189,8 +193,8 @@ def draws(flow: Sampler, count: int, seed: int, given: Array | None) -> Array:
 
 
 def share_without_density(lost: Array, points: Array, support: Support) -> float:
-    """The share of samples without a density. Raises `Undecidable` where it accuses with those that lie far
-    out, or were rounded onto an end of the data, and not without them.
+    """The share of samples without a density. Raises `Undecidable` if it is a violation only
+    because of samples that lie far out, or were rounded onto an end of the data.
     """
     near = lost & (np.abs(points) <= FAR).all(1) & ~onto_an_end(points, support)
     if near.mean() <= LACKING < lost.mean():
@@ -201,14 +205,14 @@ def share_without_density(lost: Array, points: Array, support: Support) -> float
 
 
 def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | None) -> Finding:
-    """The largest standardized deviation of a mean of r/p from one, over several r; and the bias
-    that would have shown.
+    """The largest standardized deviation of a mean of r/p from one over several r, and the
+    smallest detectable bias.
 
-    r are products of truncated normals around the middle of the samples and around points one
-    spread off along each axis. The variance of r/p is measured by points drawn from r itself, since
-    the samples of p seldom reach the places that cause it; an r whose variance a few points
-    dominate is left out. So that a density that is off by a factor, however large, is not left out
-    for that, the variance is relative to the mean.
+    The r are products of truncated normals around the middle of the samples and around points one
+    spread off along each axis. The variance of r/p is measured with points drawn from r itself,
+    since samples of p seldom reach the regions that cause it; an r whose variance a few points
+    dominate is left out. The variance is relative to the mean, so that a density off by a large
+    factor is not left out.
     """
     x = draws(flow, count, seed, given)
     flat = x.reshape(count, -1)
@@ -218,7 +222,7 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
             raise Undecidable("more than one sample in a hundred is not finite")
         share = float(1 - kept.mean())
         return _lost("share of samples that are not finite", share)
-    # What is not finite a density may refuse.
+    # A density may reject non-finite points.
     x = np.where(kept.reshape(-1, *[1] * (x.ndim - 1)), x, x[kept][0])
     log_p = np.asarray(flow.log_prob(x, same_context_rows(given, count)), dtype=np.float64).reshape(
         count
@@ -227,21 +231,21 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
     if (share := share_without_density(outside, flat, flow.density_support)) > LACKING:
         return _lost("share of samples with density zero or nan", share)
     flat, log_p = flat[kept & ~outside], log_p[kept & ~outside]
-    # Whole numbers have masses, whatever is told between them, or of those that are none of its values.
+    # Integer samples have masses, whatever the density returns in between.
     ends = (flat.min(0), flat.max(0)) if (flat == np.round(flat)).all() else None
     if ends is None:
         refuse_surfaces(flow, flat, None if given is None else same_context_rows(given, len(flat)))
     middle, spread = center_and_spread(flat)
     if flow.promises.get("atoms") and not (spread > 0).all():
         raise Undecidable("its samples do not spread in every coordinate")
-    # Where half of the samples coincide, the density beside them says how many it expects there.
+    # If half of the samples coincide, the density nearby gives their expected number.
     spread = np.where(spread > 0, spread, NARROW * (1 + np.abs(middle)))
     centers = [middle] + [
         middle + s * spread * axis for axis in np.eye(len(middle)) for s in (-1.0, 1.0)
     ]
     rng = np.random.default_rng(seed)
-    told = (mean_ratio(flow, flat, log_p, center, spread, rng, given, ends) for center in centers)
-    means = [one for one in told if one is not None]
+    tried = (mean_ratio(flow, flat, log_p, center, spread, rng, given, ends) for center in centers)
+    means = [one for one in tried if one is not None]
     if not means:
         raise TooFew("no part of the density is sampled evenly enough to compare")
     limit, worst = critical(len(means)), max(means, key=lambda one: abs(one.mean - 1) / one.error)
@@ -257,7 +261,7 @@ def ratio_scores(flow: SampledDensity, count: int, seed: int, given: Array | Non
 
 
 def _lost(what: str, share: float) -> Finding:
-    """What no number of samples explains."""
+    """A finding that no number of samples can explain."""
     return Finding(math.inf, {what: share, "smallest bias it could have seen": LACKING})
 
 
@@ -271,8 +275,8 @@ def mean_ratio(
     given: Array | None,
     ends: Ends | None,
 ) -> Mean | None:
-    """The mean of r/p for the widest r around a center that so many samples can judge; None where
-    even a narrow one is not.
+    """The mean of r/p for the widest r around a center that this many samples can judge; None if
+    not even a narrow one can.
     """
     low, high = flow.density_support.ends
     count = len(flat)
@@ -285,7 +289,7 @@ def mean_ratio(
         from_r = importance_log_ratios(flow, center, width, rng, given, ends)
         if not np.isfinite(from_r).all():
             continue
-        # Of the size of the ratio itself, so that a density that is far off overflows nothing.
+        # Relative to the ratio itself, so that a density that is far off does not overflow.
         size = float(np.median(from_r))
         probed = np.exp(np.minimum(from_r - size, LARGEST_LOG))
         log_r = log_of_r(flat, center, width, ends)
@@ -298,7 +302,7 @@ def mean_ratio(
             continue
         variance = max(variance, float(sampled.var()) / mean**2)
         if variance:
-            # Under the law the mean is one; beyond, its error grows with it.
+            # Under the law the mean is one; otherwise the error scales with it.
             factor = math.exp(min(size, LARGEST_LOG)) * mean
             return Mean(factor, math.sqrt(variance / count) * max(factor, 1.0))
     return None
@@ -312,7 +316,7 @@ def importance_log_ratios(
     given: Array | None,
     ends: Ends | None,
 ) -> Array:
-    """log r/p at points drawn from r."""
+    """log r/p at points drawn from r, ``(n,)``."""
     from scipy.special import erfinv
 
     if ends is not None:
@@ -327,7 +331,9 @@ def importance_log_ratios(
 
 
 def log_of_r(x: Array, center: Array, spread: Array, ends: Ends | None) -> Array:
-    """The logarithm of r: a density, or where there are ends a mass at whole numbers between these."""
+    """log r at points ``(n, size)``: a density, or with ``ends`` the masses of integers between
+    these.
+    """
     if ends is None:
         return truncated_normal(x, center, spread)
     return log_masses(x, center, SPREAD * spread, HALF_WIDTH / SPREAD, ends)
@@ -335,7 +341,7 @@ def log_of_r(x: Array, center: Array, spread: Array, ends: Ends | None) -> Array
 
 def truncated_normal(x: Array, center: Array, spread: Array) -> Array:
     """Log-density of a product of normals (deviation SPREAD) truncated to HALF_WIDTH, in units of
-    the spread; -inf outside.
+    the spread; -inf outside; ``(n,)``.
     """
     w = (x - center) / spread
     inside = (np.abs(w) < HALF_WIDTH).all(1)
@@ -347,9 +353,8 @@ def truncated_normal(x: Array, center: Array, spread: Array) -> Array:
 
 
 def log_masses(x: Array, center: Array, spread: Array, half_width: float, ends: Ends) -> Array:
-    """Logarithms of a product of normals at whole numbers, cut off and made to add up to one; -inf
-    outside of what they reach. ``x``: ``(batch, entries)``; ``spread``: deviations, ``half_width``: in
-    units of them.
+    """Log-masses of a product of normals at integers, truncated and normalized; -inf outside.
+    ``x``: ``(n, entries)``; ``spread``: deviations; ``half_width``: in units of them.
     """
     total = np.zeros(len(x))
     for column, middle, deviation, low, high in zip(x.T, center, spread, *ends, strict=True):
@@ -368,7 +373,7 @@ def draw_masses(
     half_width: float,
     ends: Ends,
 ) -> Array:
-    """So many points of these masses, ``(count, entries)``."""
+    """Points drawn from these masses, ``(count, entries)``."""
     columns = []
     for middle, deviation, low, high in zip(center, spread, *ends, strict=True):
         places, logs = _column(middle, deviation, half_width, low, high)
@@ -379,7 +384,7 @@ def draw_masses(
 def _column(
     middle: float, deviation: float, half_width: float, least: float, greatest: float
 ) -> tuple[Array, Array]:
-    """The whole numbers that one normal reaches, at least the nearest, and the logarithms of its masses."""
+    """The integers within one truncated normal, at least the nearest one, and their log-masses."""
     reach = half_width * deviation
     low, high = math.ceil(max(middle - reach, least)), math.floor(min(middle + reach, greatest))
     nearest = float(np.clip(round(middle), least, greatest))

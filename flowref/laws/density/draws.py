@@ -1,4 +1,4 @@
-"""Samples of a density, with their contexts, and the log-density at points that no sample is."""
+"""Samples of a density with their contexts, and the log-density at other points."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from flowref.model.abilities import Density, Flow, Sampler, offers
 
 
 class SampledDensity(Density, Sampler, Protocol):
-    """A density that is sampled."""
+    """A density with a sampler."""
 
 
-# Samples that place and scale the frame; those that laws are judged by, for flows of so many
-# operations and entries; and how many more confirm an accusation.
+# Samples that place and scale the frame; samples by which laws judge, for flows with this many
+# operations and entries; and the factor for confirming a violation.
 CONTEXTS = 8
 PILOT, COUNT, LEAST = 2_000, 16_000, 1_000
-# So many at least where each is solved step by step: means of so many terms are normal.
+# The least number for step-by-step samplers: means of that many terms are normal.
 FEWEST = 400
-# And of a sampler that is dear, where laws look at the samples alone: they draw the same ones.
+# For expensive samplers, if laws use samples only: all share the same ones.
 ALONE = 4
 OPERATIONS, ENTRIES, MORE = 200, 80_000, 4
-# Larger events are scaled entry by entry, since their covariance would be all noise.
+# Larger events are scaled per entry, since their covariance would be mostly noise.
 CORRELATED = 64
-# So many numbers are atoms at most, beside how many others; how near an end is asked, relative to the spread,
-# and by how much a log-density leaves an atom.
+# The largest number of atoms, the number of other values that must occur, the distance from an end
+# relative to the spread, and the jump of the log-density at an atom.
 MOST_ATOMS, MIXED, BESIDE_END, JUMP = 8, 10, 1e-6, 1e-3
 FLAT, CLIP, REPEATED, LOST = 1e-8, 5.0, 0.9, 1e-3
-# So many calls tell points that are refused from the others; and what is said of a refusal.
-CALLS, SAID = 64, 100
-# Widths of angles, in the units that they come in.
+# Calls used to locate rejected points; characters of a quoted error.
+CALLS, QUOTED = 64, 100
+# Periods of angles in common units.
 PERIODS = (math.pi, 2 * math.pi, 1.0, 2.0, 24.0, 180.0, 360.0)
-# Which multiples of a width change nothing; one of them may do so by accident.
+# Multiples of a period that leave the density unchanged; a single one may do so by accident.
 TURNS = (1, 2, -1)
-# What nobody takes for a width, up to how many coordinates they are tried one by one, and how many of
-# more.
+# A width that is no period; the number of coordinates up to which each is tried, and the number
+# tried of more.
 NO_PERIOD, COORDINATES, SOME = 0.731, 64, 4
-# A point is unsettled where the log-density moves by so much when the point moves by this share of
-# its size, far above rounding; and how many times as far rounding may then move it.
+# A point is ill-conditioned if the log-density moves by so much when the point moves by this
+# relative amount, far above rounding; and the factor by which rounding may then move it.
 UNSETTLED, JITTER = 0.01, {"float64": 1e-11, "float32": 1e-5}
 LEEWAY = 4.0
-# Samples that are looked at, those around which the others are seen, and so many of them around each.
+# Samples that are examined, anchors among them, and neighbours of each anchor.
 LOOKED_AT, ANCHORS, NEIGHBORS = 2_000, 32, 12
-# More coordinates have no neighbors that are near; how flat these lie on a surface.
+# In more coordinates no neighbours are near; the relative thickness of a surface.
 SURFACE_ENTRIES, THIN = 6, 0.15
-# How many spreads away a log-density has fallen by so much to one side at least, and at which share of
-# samples it has not where it is of no volume.
+# The distance in spreads at which a log-density has fallen by FALLEN to at least one side, and the
+# share of samples at which it has not if it is with respect to an area.
 AWAY, FALLEN, SHARE = 8.0, 5.0, 0.5
 ON_A_SURFACE = (
-    "its samples lie on a surface, beside which its log-density does not fall: it is with respect to an area, of "
-    "which laws of volumes say nothing"
+    "its samples lie on a surface, across which its log-density is constant: it is a density with respect to area, "
+    "which laws of volumes do not cover"
 )
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Points ``(n, size)`` and their contexts."""
+    """Points ``(n, size)`` with their contexts ``(n, *context)``, or None."""
 
     flat: Array
     context: Array | None
 
     def rows(self, chosen: slice | Array) -> Draws:
-        """Some of them."""
+        """The chosen rows."""
         return Draws(self.flat[chosen], None if self.context is None else self.context[chosen])
 
 
@@ -76,10 +76,10 @@ class Draws:
 class Frame:
     """Coordinates in which the samples are about standard normal: x = middle + y @ axes.
 
-    ``low``, ``high``: the box of the samples that it was made from. What is said within it needs no
-    word of the density elsewhere, which some mean to be asked about nowhere else. ``leaves``: whether
-    samples lie outside the support, as those of levels that were squeezed before a logit do: where data
-    are drawn is then not where the density ends.
+    ``low``, ``high``: the box of the samples it was made from; laws restricted to it do not
+    evaluate the density elsewhere, where it may not be intended. ``leaves``: whether samples lie
+    outside the support, as those of levels squeezed before a logit; they then do not show where
+    the density ends.
     """
 
     middle: Array
@@ -90,38 +90,40 @@ class Frame:
     leaves: bool = False
 
     def holds(self, flat: Array) -> Array:
-        """Which points lie in the box."""
+        """The points inside the box, ``(n,)``."""
         with np.errstate(invalid="ignore"):
             return np.asarray(((flat >= self.low) & (flat <= self.high)).all(1))
 
     def inward(self, flat: Array) -> Array:
-        """Points in these coordinates."""
+        """Points ``(n, size)`` in these coordinates."""
         return np.asarray(np.linalg.solve(self.axes.T, (flat - self.middle).T).T)
 
     def outward(self, y: Array) -> Array:
-        """The points of some coordinates."""
+        """The points with these coordinates, ``(n, size)``."""
         return np.asarray(self.middle + y @ self.axes)
 
 
 def first_sample_count(flow: Sampler) -> int:
-    """How many samples a first look takes."""
+    """The number of samples of a first stage, within the budget."""
     size = max(1, math.prod(flow.density_shape))
     most = min(int(COUNT * measured_share(flow, OPERATIONS)), ENTRIES // size)
     return affordable_row_count(flow, most, FEWEST if stepwise(flow, "sample") else LEAST, "sample")
 
 
 def pilot(flow: SampledDensity) -> int:
-    """How many samples place and scale the frame."""
+    """The number of samples that place and scale the frame."""
     return min(PILOT, first_sample_count(flow))
 
 
 def density_samples(flow: SampledDensity, count: int, seed: int, alike: bool = False) -> Draws:
-    """Samples; of a conditional density one for each of as many contexts, which may be ``alike``, or where its
-    sampler gives many for each context, those of a few.
+    """Samples ``(count, size)`` with their contexts: one sample per context, which may be
+    ``alike``, or several for each of a few contexts if the sampler returns these. Raises
+    `Unsupported` for a wrong shape, `Undecidable` if sampling raises or gives too many non-finite
+    values.
     """
     shape, contexts = flow.density_shape, None
     if flow.context_shape is not None:
-        # A stream of their own: what else is drawn of the seed, as points beside samples are, would be the same numbers.
+        # A separate stream: otherwise numbers drawn later from this seed would be the same.
         rng = np.random.default_rng(seed_of(seed, "contexts"))
         contexts = rng.standard_normal((count, *flow.context_shape))
         contexts = np.repeat(contexts[:1], count, 0) if alike else contexts
@@ -144,8 +146,8 @@ def density_samples(flow: SampledDensity, count: int, seed: int, alike: bool = F
 
 
 def tried(flow: SampledDensity, count: int) -> int:
-    """How many samples show whether it can be sampled: those that are wanted where each is solved step
-    by step, since what was drawn is kept.
+    """The number of samples that show whether sampling works: all of them for step-by-step
+    samplers, whose result is cached.
     """
     return count if stepwise(flow, "sample") else 2
 
@@ -161,21 +163,21 @@ def _flattened_samples(x: Array, count: int, shape: tuple[int, ...]) -> Array:
 
 
 def at_samples(flow: SampledDensity, draws: Draws) -> Array:
-    """The log-density of samples."""
+    """The log-density of samples, ``(n,)``."""
     x = draws.flat.reshape(-1, *flow.density_shape)
     return np.asarray(flow.log_prob(x, draws.context), dtype=np.float64).reshape(len(x))
 
 
 def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str]:
-    """The log-density at points, ``(rows,)``, nan at those that it refuses, and how it refuses them:
-    what checks its arguments refuses a whole batch for one point whose latents are no numbers.
+    """The log-density at points, ``(n,)``, nan at rejected ones, and the error text: argument
+    checks reject a whole batch for one non-finite latent.
 
-    Such points lie far out, so that halves of the points in the order of their size tell them apart.
+    Rejected points lie far out, so bisection of the points sorted by size finds them.
     """
 
     def asked(rows: Array) -> Array:
-        told = flow.log_prob(x[rows], None if context is None else context[rows])
-        return np.asarray(told, dtype=np.float64).reshape(len(rows))
+        values = flow.log_prob(x[rows], None if context is None else context[rows])
+        return np.asarray(values, dtype=np.float64).reshape(len(rows))
 
     everywhere = np.arange(len(x))
     whole, refused = attempt(asked, everywhere)
@@ -188,12 +190,12 @@ def answered(flow: Density, x: Array, context: Array | None) -> tuple[Array, str
         if not halves:
             break
         rows = halves.pop(0)
-        told, error = attempt(asked, rows)
+        values, error = attempt(asked, rows)
         if not error:
-            log_p[rows] = told
+            log_p[rows] = values
         elif len(rows) > 1:
             halves += np.array_split(rows, 2)
-    return log_p, refused[:SAID]
+    return log_p, refused[:QUOTED]
 
 
 def log_prob_at_points(
@@ -203,10 +205,10 @@ def log_prob_at_points(
     lost: float = LOST,
     within: Frame | None = None,
 ) -> Array:
-    """The log-density at other points, -inf outside the support, if samples keep to it, and outside the
-    box of a frame, where it is not asked for.
+    """The log-density at other points, ``(n,)``, -inf outside the support (if samples respect it)
+    and outside the box ``within``, where it is not evaluated.
 
-    Raises: `Undecidable` where it refuses, or is not a number at, more than this share of them, or all.
+    Raises `Undecidable` if more than the share ``lost`` is rejected or not a number.
     """
     x = flat.reshape(-1, *flow.density_shape)
     inside = np.full(len(x), True) if within is None else within.holds(flat)
@@ -219,10 +221,10 @@ def log_prob_at_points(
     missing = np.isnan(log_p)
     if refused and (missing.all() or (missing & inside).mean() > lost):
         raise Undecidable(
-            f"log_prob raises beside its samples ({refused}); its support can be declared (?support=)"
+            f"log_prob raises next to its samples ({refused}); its support can be declared (?support=)"
         )
     if (missing & inside).mean() > lost:
-        raise Undecidable("the log-density beside its samples is not a number")
+        raise Undecidable("the log-density next to its samples is not a number")
     return np.where(inside & ~np.isnan(log_p), log_p, -np.inf)
 
 
@@ -232,8 +234,8 @@ def placing(flow: SampledDensity, seed: int, most: int = PILOT) -> Draws:
 
 
 def atoms(flow: Flow, seed: int) -> Array:
-    """Numbers that samples of one number are again and again, as where a distribution has a mass at zero and at a
-    limit; none of a discrete distribution, which has nothing between them, nor of contexts.
+    """Values that samples of a scalar distribution repeat, as with a mass at zero or at a limit,
+    ``(k,)``. Empty for discrete distributions, which have nothing in between, and with contexts.
     """
     if (
         math.prod(flow.density_shape) > 1
@@ -248,26 +250,26 @@ def atoms(flow: Flow, seed: int) -> Array:
     found = values[counts > 1]
     if not len(found) or len(found) > MOST_ATOMS or len(values) < MIXED * len(found):
         return np.zeros(0)
-    # An end of the support may be one that is rarely drawn: there the log-density leaves that beside it.
+    # An end of the support may be an atom that is rarely drawn: the log-density jumps there.
     ends = np.array(
         [end for end in flow.density_support.ends if np.ndim(end) == 0 and np.isfinite(end)]
     )
     inwards = ends + BESIDE_END * np.sign(np.median(values) - ends) * np.ptp(values)
-    told = [
+    sides = [
         np.asarray(flow.log_prob(x.reshape(-1, *flow.density_shape), None)) for x in (ends, inwards)
     ]
     with np.errstate(invalid="ignore"):
-        left = np.abs(told[0] - told[1]).reshape(-1) > JUMP
+        left = np.abs(sides[0] - sides[1]).reshape(-1) > JUMP
     return np.unique([*found, *ends[left]])
 
 
 def sample_frame(flow: SampledDensity, found: Draws) -> Frame:
-    """The frame of samples. Raises `Undecidable` where they do not fill the space."""
+    """The frame of samples. Raises `Undecidable` if samples repeat or do not fill the space."""
     finite = np.isfinite(found.flat).all(1)
     flat = found.flat[finite]
     distinct = min(len(np.unique(column)) for column in flat.T)
     if distinct < REPEATED * len(flat):
-        raise Undecidable("its samples repeat values, as those of discrete distributions do")
+        raise Undecidable("its samples repeat values, as in discrete distributions")
     middle, spread = center_and_spread(flat)
     radius = np.linalg.norm(flat, axis=1)
     if not (spread > 0).all() or (flat.shape[1] > 1 and radius.std() < 1e-6 * radius.mean()):
@@ -288,8 +290,8 @@ def sample_frame(flow: SampledDensity, found: Draws) -> Frame:
 
 
 def refuse_surfaces(flow: Density, flat: Array, context: Array | None) -> None:
-    """Raise `Undecidable` where samples lie on a surface and the log-density tells nothing of it. One that
-    falls beside them means volumes, and samples that do not fill these are wrong.
+    """Raise `Undecidable` if samples lie on a surface and the log-density is constant across it.
+    If it decays across, it is meant with respect to volume, and the samples are wrong.
     """
     if not 2 <= flat.shape[1] <= SURFACE_ENTRIES or len(flat) < 10 * NEIGHBORS:
         return
@@ -302,8 +304,9 @@ def refuse_surfaces(flow: Density, flat: Array, context: Array | None) -> None:
 
 
 def neighborhoods(flat: Array) -> tuple[Array, Array, Array]:
-    """A few of the samples, by row; the way on which the fewest of their neighbors lie, over so many
-    spreads; and how flat these lie across it. None where an entry is the same everywhere.
+    """For a few samples: their rows ``(k,)``, the direction with the least spread of neighbours,
+    scaled to AWAY spreads, ``(k, size)``, and the relative thickness in that direction, ``(k,)``.
+    Empty arrays if an entry is constant.
     """
     spread = flat.std(0)
     if not (spread > 0).all():
@@ -321,22 +324,26 @@ def neighborhoods(flat: Array) -> tuple[Array, Array, Array]:
 
 
 def stays_up(flow: Density, x: Array, ways: Array, context: Array | None) -> bool:
-    """Whether on a way from many a point, to one side at least, the log-density is what it is there."""
-    told = []
+    """Whether the log-density, at many points, stays constant along the direction to at least one
+    side.
+    """
+    values = []
     for side in (0.0, 1.0, -1.0):
         points = (x + side * ways).reshape(-1, *flow.density_shape)
         log_p, _ = attempt(flow.log_prob, points, context)
         if log_p is None:
             return False
-        told.append(np.nan_to_num(np.asarray(log_p, dtype=np.float64).reshape(len(x)), nan=-np.inf))
-    here, *sides = told
+        values.append(
+            np.nan_to_num(np.asarray(log_p, dtype=np.float64).reshape(len(x)), nan=-np.inf)
+        )
+    here, *sides = values
     with np.errstate(invalid="ignore"):
         up = np.maximum(*sides) >= here - FALLEN
     return bool(up.mean() >= SHARE)
 
 
 def periodic(flow: Density, draws: Draws) -> bool:
-    """Whether the density repeats along a coordinate, as those of angles do."""
+    """Whether the density repeats along a coordinate, as for angles."""
     flat = draws.flat[:8]
     context = None if draws.context is None else draws.context[:8]
     here = log_prob_at_points(flow, flat, context, lost=1.0)
@@ -350,8 +357,8 @@ def periodic(flow: Density, draws: Draws) -> bool:
 
 
 def repeats(flow: Density, batch: Batch) -> bool:
-    """The same where there are no samples: at a drawn point, along a coordinate in which the density is
-    not constant; of many coordinates some are tried.
+    """The same without samples: at a drawn point, along coordinates in which the density is not
+    constant; with many coordinates some are tried.
     """
     flat = np.asarray(batch.x[:1], dtype=np.float64).reshape(1, -1)
     size = flat.shape[1]
@@ -367,8 +374,8 @@ def repeats(flow: Density, batch: Batch) -> bool:
 
 
 def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -> Array:
-    """By how much rounding alone may move the log-density of each point, ``(rows,)``; 0 where that is
-    next to nothing, or where it was not asked for, and infinite where it tells no number.
+    """The possible change of the log-density of each point by rounding, ``(n,)``; 0 if it is
+    negligible or was not evaluated, inf if the log-density is not a number.
     """
     changes, asked = np.zeros(len(flat)), ~np.isneginf(log_p)
     if not asked.any():
@@ -385,8 +392,8 @@ def unsettled(flow: Density, flat: Array, context: Array | None, log_p: Array) -
 
 
 def width(log_ratios: Array, changes: Array) -> float:
-    """By how much the mean of min(1, r) may be off where each log r may be off by its change: by all that
-    a term is, and not at all where r is as good as zero whatever the change.
+    """The possible error of the mean of min(1, r) if each log r is off by its ``changes``: at most
+    the whole term, and zero if r is negligible in any case.
     """
     moving = changes > 0
     with np.errstate(invalid="ignore"):

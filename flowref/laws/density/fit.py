@@ -1,5 +1,5 @@
-"""A normal density that fits samples: in straight coordinates, or in such as are bent to them, each entry by its
-own quantiles, in which samples of any marginals are about standard normal.
+"""A normal density that fits samples: in affine coordinates, or after warping each entry by its
+own quantiles, so that samples with any marginals are about standard normal.
 """
 
 from __future__ import annotations
@@ -29,16 +29,18 @@ from flowref.model import Array, Undecidable
 T = TypeVar("T")
 APART = "a normal density that fits its samples does not overlap it enough"
 
-# Scores of a standard normal variable at which quantiles are taken, besides the ends: so few that they
-# are known from a few hundred samples.
+# Standard normal scores of the knots, besides the ends: few enough to be known from a few hundred
+# samples.
 KNOTS = (-1.8, -1.2, -0.6, 0.0, 0.6, 1.2, 1.8)
 
 
 @dataclass(frozen=True)
 class Bent:
-    """x with scores s = (s_1(x_1), s_2(x_2), ...), piecewise linear and increasing, and s = y @ axes.
+    """Coordinates y with scores s = y @ axes, where each s_i is a piecewise linear, increasing
+    function of x_i.
 
-    ``scores`` (k,), ``knots`` (k, size): where each s_i takes these scores; ``log_volume``: log|det axes|.
+    ``scores`` (k,), ``knots`` (k, size): the x_i at which s_i takes these scores; ``log_volume``:
+    log|det axes|.
     """
 
     scores: Array
@@ -47,14 +49,14 @@ class Bent:
     log_volume: float
 
     def outward(self, y: Array) -> Array:
-        """The points of some coordinates."""
+        """The points with coordinates ``y``, ``(n, size)``."""
         s = np.asarray(y @ self.axes)
         piece = self._pieces(s, np.broadcast_to(self.scores[:, None], self.knots.shape))
         start, slope = self._at(piece)
         return np.asarray(np.take_along_axis(self.knots, piece, 0) + (s - start) / slope)
 
     def inward(self, flat: Array) -> tuple[Array, Array]:
-        """The coordinates y of points, and log|det dy/dx|, ``(rows,)``."""
+        """The coordinates of points, ``(n, size)``, and log|det dy/dx|, ``(n,)``."""
         piece = self._pieces(flat, self.knots)
         start, slope = self._at(piece)
         s = start + (flat - np.take_along_axis(self.knots, piece, 0)) * slope
@@ -62,7 +64,9 @@ class Bent:
         return np.asarray(y), np.asarray(np.log(slope).sum(1) - self.log_volume)
 
     def _pieces(self, flat: Array, knots: Array) -> Array:
-        """Which piece each entry lies on; the first and the last go on beyond the ends."""
+        """The index of the piece of each entry, ``(n, size)``; the outer pieces extend beyond the
+        ends.
+        """
         above = [
             np.searchsorted(k, column, side="right")
             for k, column in zip(knots.T, flat.T, strict=True)
@@ -70,13 +74,15 @@ class Bent:
         return np.asarray(np.clip(np.array(above).T - 1, 0, len(knots) - 2))
 
     def _at(self, piece: Array) -> tuple[Array, Array]:
-        """The score at the start of each piece, and its slope ds/dx."""
+        """The score at the start of each piece, and its slope ds/dx, ``(n, size)`` each."""
         steps = np.diff(self.scores)[:, None] / np.diff(self.knots, axis=0)
         return self.scores[piece], np.take_along_axis(steps, piece, 0)
 
 
 def marginal_quantile_warp(flat: Array) -> Bent:
-    """The coordinates of samples ``(n, size)``."""
+    """The coordinates fitted to samples ``(n, size)``. Raises `Undecidable` if samples do not
+    spread in every direction.
+    """
     flat = flat[np.isfinite(flat).all(1)]
     normal = NormalDist()
     end = normal.inv_cdf(1 - 0.5 / len(flat))
@@ -98,19 +104,19 @@ def marginal_quantile_warp(flat: Array) -> Bent:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A density r that is standard normal in coordinates that samples are about normal in; ``within``: the
-    box of these samples.
+    """A density r that is standard normal in coordinates fitted to samples; ``within``: the box of
+    these samples.
     """
 
     within: Frame
     bend: Bent | None
 
     def points(self, y: Array) -> Array:
-        """Draws of r, of standard normal numbers."""
+        """Draws of r from standard normal numbers ``y``, ``(n, size)``."""
         return (self.bend or self.within).outward(y)
 
     def log_density(self, flat: Array) -> Array:
-        """log r, ``(rows,)``."""
+        """log r, ``(n,)``."""
         log_det: Array | float = -self.within.log_volume
         if self.bend is None:
             at = self.within.inward(flat)
@@ -121,10 +127,11 @@ class Fitted:
 
 
 def fitted_density_test(
-    flow: SampledDensity, told: Callable[[Fitted, Draws, Array], T | None]
+    flow: SampledDensity, statistic: Callable[[Fitted, Draws, Array], T | None]
 ) -> Callable[[Look], T]:
-    """What is told of a density that fits samples, other samples and as many points of it, at looks one after the
-    other; once nothing was, None, by one that is bent to them. Raises `Undecidable` where nothing is then.
+    """A statistic of a fitted density, other samples and as many of its own draws, for successive
+    looks; if the affine fit gives None, the warped one is used. Raises `Undecidable` if both give
+    None.
     """
     ways = [False, True]
 
@@ -136,7 +143,7 @@ def fitted_density_test(
             near = Fitted(
                 sample_frame(flow, placed), marginal_quantile_warp(placed.flat) if ways[0] else None
             )
-            found = told(near, draws, near.points(y))
+            found = statistic(near, draws, near.points(y))
             if found is not None:
                 return found
             ways.pop(0)

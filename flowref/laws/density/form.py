@@ -1,6 +1,4 @@
-"""The form of samples, points of the density that they are drawn from and numbers all of them, and of
-log-densities, a number for each point.
-"""
+"""The form of samples (finite points of the density) and of log-densities (one number per point)."""
 
 from __future__ import annotations
 
@@ -17,17 +15,18 @@ from flowref.laws.density.draws import ALONE, SampledDensity, first_sample_count
 from flowref.model import BOUND, EXACT, GIVEN, VOLUME, Array, Batch, Residual, Unsupported, law
 from flowref.model.abilities import Density, Sampler
 
-# How many samples are asked for: squeezed axes show where there is one, swapped ones where there are
-# as many as coordinates. Fewer where each is solved step by step.
+# Sample counts: 1 shows squeezed axes, as many as there are coordinates shows swapped axes. Fewer
+# for step-by-step samplers.
 NUMBERS, DEAR_NUMBERS = (1, 2, 5), (1, ALONE)
-# In how many random states one sample is asked for: what counts the modes that were drawn has fewer then.
+# Random states in which one sample is drawn: code that counts the drawn modes then has fewer of
+# them.
 STATES = 16
-# How many samples are searched for what is no number, twice, and how many of them are chance: a uniform
-# number in single precision is zero once in sixteen million draws.
+# Samples searched for non-finite values, twice; and the number that may be chance: a uniform number
+# in single precision is zero once in sixteen million draws.
 SEARCHED, CHANCE = 8_000, 2
-# Sizes of batches whose log-densities are counted.
+# Batch sizes whose log-densities are counted.
 SIZES = (1, 2, 3, 7)
-# What rounding may do to log-densities of other batches.
+# Rounding of log-densities in batches of another shape.
 CLOSE = 1e-4
 
 
@@ -45,9 +44,9 @@ CLOSE = 1e-4
     cases=(ONE_CONTEXT,),
 )
 def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
-    """Samples are points of the density: ``sample(n)`` gives n of them in the shape of an event and
-    in the precision of the object, and ``log_prob`` takes them and gives n numbers, for one sample
-    as for several, in any random state.
+    """Samples are points of the density: ``sample(n)`` returns shape ``(n, *event)`` in the
+    precision of the object, and ``log_prob`` of these returns n numbers, for one sample as for
+    several, in any random state.
     """
     numbers = DEAR_NUMBERS if stepwise(flow, "sample") else NUMBERS
     wrong = [note for count in numbers for note in misshapen(flow, count, batch.seed)]
@@ -58,7 +57,7 @@ def sample_shape(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
-    """What is wrong with so many samples."""
+    """Error messages for ``count`` samples."""
     drawn, refused = attempt(flow.sample, count, seed, None)
     if refused:
         yield f"sample({count}) raises {refused}"
@@ -90,33 +89,33 @@ def misshapen(flow: SampledDensity, count: int, seed: int) -> Iterator[str]:
     cases=(ONE_CONTEXT,),
 )
 def finite_samples(flow: Sampler, batch: Batch) -> Residual:
-    """Samples are finite: among thousands that are drawn at once hardly one is infinite or nan, and of
-    hardly one the log-density is nan.
+    """Samples are finite: of thousands drawn at once hardly one is infinite or nan, or has the
+    log-density nan.
     """
     count = min(SEARCHED, first_sample_count(flow))
-    lost, untold = [], []
+    lost, undefined = [], []
     for stage in range(2):
         x = np.asarray(flow.sample(count, batch.seed + stage, None))
         if x.shape[:1] != (count,) or not np.issubdtype(x.dtype, np.floating):
-            raise Unsupported("another law is about the shape of its samples", waits=False)
+            raise Unsupported("another law checks the shape of its samples", waits=False)
         kept = np.isfinite(x.reshape(count, -1)).all(1)
         lost.append(int((~kept).sum()))
-        untold.append(without_density(flow, x[kept]))
-        if lost[-1] <= CHANCE and untold[-1] <= CHANCE:
+        undefined.append(without_density(flow, x[kept]))
+        if lost[-1] <= CHANCE and undefined[-1] <= CHANCE:
             break
-    said, many = ("samples are not finite", lost)
+    fault, many = ("samples are not finite", lost)
     if min(lost) <= CHANCE:
-        said, many = ("samples have nan for their log-density", untold)
-    note = f"{many[0]} of {count} {said}, and {many[-1]} of as many others"
+        fault, many = ("samples have nan for their log-density", undefined)
+    note = f"{many[0]} of {count} {fault}, and {many[-1]} of as many others"
     return flags(min(many) > CHANCE, len(batch.x), note)
 
 
 def without_density(flow: Sampler, x: Array) -> int:
-    """How many samples the density has no number for, where it takes them."""
-    told, refused = (
+    """The number of samples with log-density nan; 0 if log_prob raises."""
+    values, refused = (
         attempt(flow.calls["log_prob"], x, None) if "log_prob" in flow.calls else (None, "-")
     )
-    density = np.asarray(told, np.float64).reshape(-1) if not refused else np.zeros(len(x))
+    density = np.asarray(values, np.float64).reshape(-1) if not refused else np.zeros(len(x))
     return int(np.isnan(density).sum()) if len(density) == len(x) else 0
 
 
@@ -134,11 +133,11 @@ def without_density(flow: Sampler, x: Array) -> int:
     source="a log-density is a number for each point; torch.distributions, shapes of batches and events",
 )
 def log_prob_shape(flow: Density, batch: Batch) -> Residual:
-    """log_prob gives one number for each point of a batch, whatever its size.
+    """``log_prob`` returns one number per point of a batch of any size.
 
-    A trailing axis of one is understood; a number for each entry is not, nor one for the batch. What
-    promises to take several batch axes gives those of the same points in a row, or refuses, and so it
-    does for one point without an axis of its own.
+    A trailing axis of one is permitted; one number per entry, or per batch, is not. Flows that
+    promise several batch axes return the values of the same points in a row, or raise, as for a
+    single point without batch axis.
     """
     wrong = in_other_axes(flow, batch) if flow.promises.get("batch-dims") else []
     if flow.promises.get("batch-sum"):
@@ -154,7 +153,7 @@ def log_prob_shape(flow: Density, batch: Batch) -> Residual:
 
 
 def in_other_axes(flow: Density, batch: Batch) -> list[str]:
-    """What is wrong with the log-densities of points in two batch axes, and of one point in none."""
+    """Error messages for points in two batch axes, and for one point without any."""
     rows, shape, wrong = 6, flow.density_shape, []
     if len(batch.x) < rows or batch.context is not None:
         return []
@@ -163,10 +162,10 @@ def in_other_axes(flow: Density, batch: Batch) -> list[str]:
     if flat.shape != (rows,):
         return []
     for lead, points in (((2, 3), x), ((), x[:1])) if shape else (((2, 3), x),):
-        told, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
+        found, refused = attempt(flow.log_prob, points.reshape(*lead, *shape), None)
         if refused:
             continue
-        value, one = np.asarray(told, np.float64), flat[: len(points)].reshape(lead)
+        value, one = np.asarray(found, np.float64), flat[: len(points)].reshape(lead)
         given = (*lead, *shape)
         if value.shape != lead:
             wrong.append(f"log_prob returned shape {value.shape} for {given}; expected {lead}")

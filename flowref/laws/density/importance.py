@@ -1,5 +1,5 @@
-"""The mass of densities that nobody can sample, beyond two dimensions: importance sampling, and of many
-entries what is annealed.
+"""The mass of densities without a sampler in more than two dimensions: by importance sampling, and
+with many entries by annealing.
 """
 
 from __future__ import annotations
@@ -32,57 +32,57 @@ from flowref.model import (
 from flowref.model.abilities import Density, Flow, offers
 
 SMALLEST, LARGEST = 3, 1_024
-# Beyond so many entries the proposals fit no density any more.
+# With more entries the proposals no longer fit.
 FITTED = 10
-# Points of a round of adaptation and of the estimate, for densities of so many operations.
+# Points of a round of adaptation and of the estimate, for densities with this many operations.
 ROUND, FINAL, OPERATIONS = 2_000, 20_000, 400
 ROUNDS = 8
-# Proposals are Student's t around the mass and, for a share, many times as wide.
+# Proposals are Student's t around the mass, and a share of them much wider.
 FREEDOM, WIDENED, BROAD, BROAD_SHARE = 5.0, 1.3, 16.0, 0.2
 START = 3.0
-# So many points are to count, and the mean is to be as well known.
+# The least effective number of points, and the required relative accuracy.
 COUNTING, KNOWN = 500, 0.05
-# Points that confirm a mass that is too small, on a manifold of so many dimensions at most, of which so many uniform
-# points leave nothing unseen; and their share among the others.
+# Points that confirm a mass that is too small, on compact manifolds of at most this dimension,
+# where this many uniform points miss nothing; and the share of uniform points.
 EVERYWHERE, THREE, UNIFORM = 130_000, 3, 0.5
-# In standard errors, and by itself.
+# The deviation that counts, in standard errors and absolutely.
 ERRORS, LEAST = 7.0, 0.01
 
 
 @requires(f"its events have two entries or fewer, or more than {LARGEST}")
 def several_entries(flow: Flow) -> bool:
-    """In fewer dimensions there is quadrature."""
+    """In fewer dimensions quadrature is used."""
     return SMALLEST <= math.prod(flow.density_shape) <= LARGEST
 
 
 @requires("it is sampled, and laws of samples judge its mass")
 def never_sampled(flow: Flow) -> bool:
-    """Samples would tell more."""
+    """With a sampler, stronger laws apply."""
     return "sample" not in flow.calls
 
 
 @requires("its support is not the whole space", waits=True)
 def everywhere(flow: Flow) -> bool:
-    """The proposals are spread over the whole space, or over a manifold that has an area."""
+    """Proposals cover the whole space, or a manifold with finite area."""
     if compact(flow):
         return True
     return not flow.density_support.bounded and flow.density_support.kind == "real"
 
 
 def compact(flow: Flow) -> bool:
-    """Whether it is judged on a manifold of which there are uniform points."""
+    """Whether it is judged on a manifold with uniform points."""
     return flow.facts.surface is not None and bool(flow.facts.surface.kind)
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Points of a mixture of two distributions of Student around a mean."""
+    """A mixture of two Student's t distributions around one mean."""
 
     mean: Array
     axes: Array
 
     def draw(self, count: int, rng: np.random.Generator) -> Array:
-        """So many points."""
+        """Points ``(count, size)``."""
         size = len(self.mean)
         broad = rng.random(count) < BROAD_SHARE
         normal = rng.standard_normal((count, size)) @ self.axes.T
@@ -90,7 +90,7 @@ class Proposal:
         return np.asarray(self.mean + scale[:, None] * normal)
 
     def log_prob(self, x: Array) -> Array:
-        """The log-density at points."""
+        """The log-density, ``(n,)``."""
         size = len(self.mean)
         squares = (np.linalg.solve(self.axes, (x - self.mean).T) ** 2).sum(0)
         constant = (
@@ -132,11 +132,11 @@ class Proposal:
     cases=(CONTEXT,),
 )
 def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
-    r"""The density has a mass of one, and no more: $E_{x \sim q}[p(x)/q(x)] \le 1$.
+    r"""The density has a mass of at most one: $E_{x \sim q}[p(x)/q(x)] \le 1$.
 
-    The estimate is unbiased whatever q is (beyond ten entries chains that are annealed), but misses
-    mass far from where it was found: a mass that seems too small decides nothing, except on a
-    sphere of three dimensions, of rotations and of three angles, where half of the points are uniform.
+    The estimate is unbiased for every q (with more than ten entries, by annealed chains), but
+    misses mass far from where it was found: a mass below one decides nothing, except on a sphere
+    of three dimensions, of rotations and of three angles, where half of the points are uniform.
     """
     if math.prod(flow.density_shape) > FITTED:
         return annealed(flow, batch)
@@ -160,9 +160,7 @@ def mass_at_most_one(flow: Density, batch: Batch) -> Residual:
 
 
 def annealed(flow: Density, batch: Batch) -> Residual:
-    """The same of events of many entries: what independent runs find accuses where their product is a
-    million.
-    """
+    """The same with many entries: violated if the product of independent runs exceeds a million."""
     if not offers(flow, PulledDensity):
         raise Unsupported(
             "it has no gradients, by which mass is found among many entries", waits=True
@@ -177,7 +175,7 @@ def annealed(flow: Density, batch: Batch) -> Residual:
 
 
 def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
-    """The mass. Raises `Undecidable` where a few points decide."""
+    """The mass with its standard error. Raises `Undecidable` if a few points dominate."""
     rng = np.random.default_rng(look.seed)
     size, surface = math.prod(flow.density_shape), flow.facts.surface if compact(flow) else None
     part = measured_share(flow, OPERATIONS)
@@ -219,14 +217,14 @@ def estimate(flow: Density, batch: Batch, look: Look) -> Mean:
 
 
 def log_ratios(flow: Density, proposal: Proposal, x: Array, batch: Batch) -> Array:
-    """log p/q at points, -inf where p is no number, or outside of the support."""
+    """log p/q, ``(n,)``, -inf outside of the support or if p is not a number."""
     log_w = log_densities(flow, x, batch) - proposal.log_prob(x)
     inside = flow.density_support.holds(x.reshape(len(x), *flow.density_shape))
     return np.where(np.isfinite(log_w) & inside, log_w, -np.inf)
 
 
 def log_densities(flow: Density, x: Array, batch: Batch) -> Array:
-    """log p at points."""
+    """log p, ``(n,)``. Raises `Undecidable` if points are rejected."""
     context = None if batch.context is None else batch.context[:1].repeat(len(x), 0)
     out, error = attempt(flow.log_prob, x.reshape(len(x), *flow.density_shape), context)
     if error or np.size(out) != len(x):
@@ -240,7 +238,9 @@ def log_densities(flow: Density, x: Array, batch: Batch) -> Array:
 
 
 def fitted_proposal(x: Array, log_w: Array) -> Proposal:
-    """The proposal around the mass that points tell of; tempered as long as few of them do."""
+    """A proposal fitted to weighted points, with tempered weights while few points dominate.
+    Raises `Undecidable` if the mass is not found or too thin.
+    """
     size = x.shape[1]
     if not np.isfinite(log_w).any():
         raise Undecidable("no point was found at which the density is finite and positive")

@@ -1,4 +1,4 @@
-"""The rows of one sample know nothing of each other, and differ."""
+"""The rows of one sample are independent and distinct."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from flowref.model.abilities import Bijection, offers
 
 
 class MappedSamples(SampledDensity, Bijection, Protocol):
-    """A density that is sampled, with a map between samples and latents."""
+    """A sampled density with a map between samples and latents."""
 
 
-# How many rows are drawn at most, and how many of their entries are looked at.
+# The largest number of rows, and of entries that are examined.
 ROWS, ENTRIES = 2000, 16
-# A correlation counts from here, in standard errors and by itself; beside pairs of neighbors that are
-# correlated by so much of it, rows follow each other as those of a Markov chain do.
+# A correlation counts above these standard errors and this size; if neighbours have this share of
+# it, rows form a Markov chain.
 ERRORS, LEAST, CHAINED = 8.0, 0.2, 0.5
-# Events of so many entries tell rows apart by themselves; how four rows are paired, and by how much the
-# differences of pairs may be correlated: those of any Markov chain are by less than 0.58.
+# Events with this many entries decide by themselves; the pairings of four rows, and the largest
+# correlation of their differences: in any Markov chain it is below 0.58.
 LARGE, PAIRED, OF_FOUR = 256, ((0, 1, 2, 3), (0, 2, 1, 3), (0, 3, 1, 2)), 0.6
-# Entries that are so often alike are those of a discrete distribution.
+# With a smaller share of distinct values the distribution is discrete.
 DISTINCT = 0.9
-# How many rows of a call are compared with each other, and which share of them may repeat another.
+# Rows of a call that are compared, and the share of them that may repeat another.
 COMPARED, SHARE = 512, 0.05
 
 
@@ -48,13 +48,13 @@ COMPARED, SHARE = 512, 0.05
     source="independent draws: averages over n of them are off by their deviation over the root of n",
 )
 def samples_independent(flow: SampledDensity, batch: Batch) -> Residual:
-    """The samples of one call are independent of each other: none is another one mirrored, nor shares noise with
-    those of other contexts.
+    """The samples of one call are independent: none is the mirror image of another, or shares
+    noise across contexts.
 
-    Ranks of two halves, of both ends and of neighbors are correlated, and so are their distances
-    from the middle. Rows that each follow the one before, as in a Markov chain, are left out, and
-    so is their order. Of large events that are dear to sample four are drawn, and all entries of
-    their latents are looked at together, if the base is standard normal.
+    Ranks, and distances from the middle, are correlated between the two halves, between both ends
+    and between neighbours. Markov chains, in which each row follows the one before, are exempt.
+    For large events with an expensive sampler four rows are drawn, and all entries of their
+    latents are pooled if the base is standard normal.
     """
     large = math.prod(flow.density_shape) >= LARGE
     if large and stepwise(flow, "sample") and offers(flow, MappedSamples):
@@ -75,7 +75,7 @@ def samples_independent(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def correlated(correlation: float, least: float, terms: float, words: str) -> Finding:
-    """What a correlation of so many terms tells, of which so much is allowed."""
+    """The finding for a correlation of ``terms`` terms, of which ``least`` is allowed."""
     return Finding(
         abs(correlation) / max(least, ERRORS / math.sqrt(terms)),
         {"strongest correlation of rows": correlation},
@@ -84,11 +84,11 @@ def correlated(correlation: float, least: float, terms: float, words: str) -> Fi
 
 
 def of_four(flow: MappedSamples, batch: Batch) -> Residual:
-    """The same of four rows: two differences of their latents have nothing in common, however the
-    four are paired.
+    """The same for four rows: two differences of their latents are uncorrelated, however the four
+    are paired.
 
-    Those of a Markov chain are correlated by less than is allowed; latents of rows that mirror or
-    repeat each other by one.
+    In a Markov chain their correlation is below the allowed one; for mirrored or repeated latents
+    it is one.
     """
     normal_base.demand(flow)
     demand_unmoved_base(flow)
@@ -98,7 +98,7 @@ def of_four(flow: MappedSamples, batch: Batch) -> Residual:
             look.count, *flow.density_shape
         )
         found = []
-        for which in normalizing_calls(flow):  # either, where user code does not say which it is
+        for which in normalizing_calls(flow):  # both, if user code does not declare it
             out, error = attempt(flow.calls[which], x, None)
             z = np.asarray(x if out is None else out.value, dtype=np.float64).reshape(len(x), -1)
             if error or not np.isfinite(z).all():
@@ -112,23 +112,24 @@ def of_four(flow: MappedSamples, batch: Batch) -> Residual:
 
 
 def scored(flat: Array) -> Array:
-    """Ranks of each entry, from -1 to 1, and their distances from the middle, as columns of mean 0.
+    """Ranks of each entry in (-1, 1), and their distances from the middle, as centered columns
+    ``(n, 2 * entries)``.
 
-    Raises: `Undecidable` where values repeat, as those of discrete distributions do.
+    Raises `Undecidable` if values repeat, as in discrete distributions.
     """
     count = len(flat)
     if not np.isfinite(flat).all():
         raise Undecidable("its samples are not finite")
     if min(len(np.unique(column)) for column in flat.T) < DISTINCT * count:
-        raise Undecidable("its samples repeat values, as those of discrete distributions do")
+        raise Undecidable("its samples repeat values, as in discrete distributions")
     ranks = flat.argsort(0).argsort(0) * (2.0 / (count - 1)) - 1.0
     both = np.concatenate([ranks, np.abs(ranks)], 1)
     return np.asarray(both - both.mean(0))
 
 
 def pairings(scores: Array) -> dict[str, tuple[Array, Array]]:
-    """Rows and the others that they may depend on, by what they are to each other. Far from each
-    other they are compared by their steps: mixtures are drawn component by component, in order.
+    """Pairs of arrays ``(k, columns)`` of possibly dependent rows, by name. Distant rows are
+    compared by their increments, since mixtures may be drawn component by component.
     """
     steps = scores[::2] - scores[1::2]
     half = len(steps) // 2
@@ -141,7 +142,7 @@ def pairings(scores: Array) -> dict[str, tuple[Array, Array]]:
 
 
 def strongest(some: Array, others: Array) -> float:
-    """The strongest correlation of a column with itself in other rows."""
+    """The largest correlation of a column with itself in other rows."""
     products = (some * others).sum(0)
     sizes = np.sqrt((some**2).sum(0) * (others**2).sum(0))
     correlations = products / np.maximum(sizes, np.finfo(float).tiny)
@@ -162,22 +163,24 @@ def strongest(some: Array, others: Array) -> float:
     source="independent draws from a density: two of them are equal with probability zero",
 )
 def rows_differ(flow: SampledDensity, batch: Batch) -> Residual:
-    """The samples of one call differ from each other: noise is drawn for each of them.
+    """The samples of one call are distinct: noise is drawn for each of them.
 
-    Values that two calls share are those of a discrete distribution, of which nothing is said, nor
-    of rows that stay as they were for a while, as those of a Markov chain do.
+    Discrete distributions, recognized by values that two calls share, and Markov chains, which may
+    stay in place, are exempt.
     """
     count = affordable_row_count(flow, COMPARED, ALONE, "sample")
     first = density_samples(flow, count, batch.seed, alike=True).flat
     if not sparing(flow, call="sample") or len(np.unique(first, axis=0)) < len(
         first
-    ):  # else there is nothing to excuse
+    ):  # otherwise there is nothing to exempt
         second = density_samples(flow, count, batch.seed + 1, alike=True).flat
         if np.isin(first, second).mean() > SHARE:
             raise Undecidable("two calls give the same values, as discrete distributions do")
     runs = np.flatnonzero(np.append(True, (np.diff(first, axis=0) != 0).any(1)))
     lengths = np.diff(np.append(runs, len(first)))
-    if lengths.min() < lengths[:-1].max(initial=1):  # a chain, which stays where it is for a while
+    if lengths.min() < lengths[:-1].max(
+        initial=1
+    ):  # a Markov chain, which stays in place for a while
         first = first[runs]
     repeated = 1 - len(np.unique(first, axis=0)) / len(first)
     return Residual(

@@ -1,4 +1,4 @@
-"""Numbers made of log-densities: bits per dimension, and the loss that training minimizes."""
+"""Numbers derived from log-densities: bits per dimension, and the training loss."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
 
 
 class BitsPerDimDensity(BitsPerDim, Density, Protocol):
-    """A density that is also told in bits per dimension."""
+    """A density that also returns bits per dimension."""
 
 
 class TrainedDensity(Density, Losses, Protocol):
-    """A density with the loss that its training minimizes."""
+    """A density with its training loss."""
 
 
 BITS = "a code spends -log2 P bits on a level of probability P; Theis et al. (arXiv:1511.01844), section 3.1"
-# How far apart numbers are, relatively, that are no others.
+# Relative error up to which numbers count as equal.
 SAME = 1e-4
 LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
 
 
 def level_of(flow: Flow) -> float:
-    """The distance of two levels in the units of the data; 0 if it is not declared."""
+    """The declared distance of two quantization levels in units of the data; 0 if it is not
+    declared.
+    """
     if flow.promises.get("level"):
         return float(flow.promises["level"])
     declared = flow.facts.preprocessing
@@ -46,8 +48,8 @@ def level_of(flow: Flow) -> float:
     source=BITS,
 )
 def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
-    r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ with levels $w$ apart; data
-    uniform on $[0, b]$ have $\log_2(b / w)$. Where $w$ is not told, they are so up to a constant.
+    r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ for levels $w$ apart; data
+    uniform on $[0, b]$ have $\log_2(b / w)$. If $w$ is not declared, up to a constant.
     """
     rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
@@ -55,7 +57,7 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     expected = -(density / size + math.log(level or 1.0)) / math.log(2)
     uniform = flow.promises.get("uniform-data")
     if uniform:
-        # Known without any density.
+        # Known without a density.
         expected = np.full(rows, math.log2(float(uniform) / level))
     if bits.size not in (1, rows):
         note = f"bits per dimension of {rows} points came back in shape {bits.shape}"
@@ -64,7 +66,7 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
         raise Unsupported("its bits per dimension are drawn, as those of levels with noise are")
     if not (level or uniform):
         return up_to_a_constant(flow, batch, bits, expected)
-    if bits.size == 1:  # one number for the batch is its mean
+    if bits.size == 1:  # a single number is the mean of the batch
         expected, bits = np.full(rows, expected.mean()), np.full(rows, float(bits.reshape(-1)[0]))
     bits = bits.reshape(rows)
     return Residual(
@@ -76,7 +78,7 @@ def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
 
 
 def in_any_order(flow: BitsPerDimDensity, batch: Batch, bits: Array) -> bool:
-    """Whether points have the same bits in another order, as no numbers have that are drawn for each."""
+    """Whether points keep their bits in another order, which random bits do not."""
     last_first = batch.rows(slice(None, None, -1))
     again = np.asarray(flow.bits_per_dim(last_first.x, last_first.context), dtype=np.float64)
     again = again[::-1] if again.size == len(batch.x) else again
@@ -88,9 +90,11 @@ def in_any_order(flow: BitsPerDimDensity, batch: Batch, bits: Array) -> bool:
 def up_to_a_constant(
     flow: BitsPerDimDensity, batch: Batch, bits: Array, expected: Array
 ) -> Residual:
-    """Bits per dimension less those of levels one apart, which are to be off by one constant."""
+    """The residual of bits per dimension minus those for levels one apart, which should be
+    constant.
+    """
     rows = len(batch.x)
-    if bits.size != rows:  # one number for a batch, which is asked about each point then
+    if bits.size != rows:  # one number per batch: evaluate each point by itself
         each = [flow.bits_per_dim(*batch.rows(slice(row, row + 1))[:2]) for row in range(rows)]
         bits = np.array([float(np.ravel(one)[0]) for one in each])
     bits = bits.reshape(rows)
@@ -106,7 +110,9 @@ def up_to_a_constant(
 
 
 def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
-    """The points of finite density with their contexts and log-densities."""
+    """Points with finite log-density, their contexts and log-densities. Raises `Undecidable` if
+    there are none.
+    """
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(
         len(batch.x)
     )
@@ -117,8 +123,8 @@ def _usable(flow: Density, batch: Batch) -> tuple[Array, Array | None, Array]:
 
 
 def within_accuracy(flow: Flow, density: Array) -> float:
-    """What two means of log-densities differ by whose solver is as accurate as is stated: it may choose its steps
-    for each batch.
+    """The difference of two mean log-densities within the declared accuracy of the solver, which
+    may choose its steps per batch.
     """
     return 2 * float(log_det_tolerance(flow, density).mean())
 
@@ -137,8 +143,8 @@ def within_accuracy(flow: Flow, density: Array) -> float:
     source=LOSS,
 )
 def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
-    r"""The reported negative log-likelihood is the mean of $-\log p(x)$, whatever the weight of the
-    penalty is.
+    r"""The reported negative log-likelihood is the mean of $-\log p(x)$, for every weight of the
+    penalty.
     """
     x, context, density = _usable(flow, batch)
     losses = [flow.loss(x, context, weight) for weight in (0.0, 1.0)]
@@ -172,12 +178,12 @@ def loss_excludes_penalty(flow: TrainedDensity, batch: Batch) -> Residual:
     source=LOSS,
 )
 def loss_batch_mean(flow: TrainedDensity, batch: Batch) -> Residual:
-    r"""The negative log-likelihood of a batch is the mean of its parts, each counted by its size,
-    and of its points.
+    """The negative log-likelihood of a batch is the mean over its points, and over its parts
+    weighted by their size.
     """
     x, context, density = _usable(flow, batch)
     rows = len(x)
-    # The first part is the larger one, as the last batch of an epoch is the smaller one.
+    # The first part is larger, as the last batch of an epoch is smaller.
     cut = max(1, rows - max(1, rows // 3))
     pieces = [slice(0, cut), slice(cut, rows)] if rows > 1 else [slice(0, 1)]
     whole = flow.loss(x, context, 0.0)[0]

@@ -1,5 +1,5 @@
-"""Lower bounds of a log-density, what variational flows report: their mass, by noise that is drawn wider where
-few draws decide.
+"""Lower bounds of a log-density, as variational flows report: their mass, with noise widened if
+few draws dominate.
 """
 
 from __future__ import annotations
@@ -37,23 +37,22 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Sampler, Widened, offers
 
-# From this share of what accuses on the second stage is looked at, which alone accuses.
+# From this share of the allowed difference on, the second stage decides.
 CONSPICUOUS = 0.5
-# Sizes of the two stages, and the share of the mass that is allowed.
+# Sample sizes of the two stages, and the allowed error of the mass.
 STAGES, SHARE = (20_000, 100_000), 0.01
-# Where a few points hold most of the mass, no weight counts more than that.
+# Weights are cut at this value if a few points dominate.
 MOST = 20.0
-# How often a bound is drawn at each point where it is its mean that is a bound.
+# Draws per point if the mean over draws is the bound, and the divisor of the number of points.
 DRAWS, FEWER = 16, 4
-# Points come from a t distribution with so many degrees of freedom, wider than samples.
+# Points are t-distributed with this many degrees of freedom, wider than samples.
 DEGREES, WIDER = 5, 1.5
-# Samples that show which levels there are; how many of these are too many; and how much of a proposal is of
-# all alike.
+# Samples that show the levels, the largest number of levels, and the share of a uniform proposal.
 SAMPLES, VALUES, ALIKE = 4_000, 4_096, 0.5
-# How much wider normal noise is drawn, one after the other, until weights are even; narrower where none is.
+# Factors of the noise width, tried until weights are even; the last one is narrower.
 FACTORS = (1.0, 1.3, 1.7, 2.5, 0.75)
-# The standard deviation of weights beside their mean up to which they are even, and by how many standard
-# errors a mean with narrower noise may be less than one with wider noise.
+# The relative standard deviation up to which weights are even, and the standard errors by which a
+# mean with narrower noise may be below one with wider noise.
 EVEN, AGREE = 1.0, 3.0
 
 
@@ -74,17 +73,17 @@ EVEN, AGREE = 1.0, 3.0
     "which integrates to one; one sample of it is unbiased (Burda et al., arXiv:1509.00519)",
 )
 def lower_bound(flow: Density, batch: Batch) -> Residual:
-    r"""A promised lower bound $V$ of a log-density has $\int e^{E[V(x)]}\,dx \le 1$. Where $V$ is one
-    sample of $\log p(x, z) - \log q(z \mid x)$, $\int E[e^{V(x)}]\,dx$ is 1. Two stages; violated only if
-    a larger one confirms. Of whole numbers between two ends the integral is a sum, and only more than 1
-    accuses.
+    r"""A promised lower bound $V$ of a log-density has $\int e^{E[V(x)]}\,dx \le 1$. If $V$ is one
+    sample of $\log p(x, z) - \log q(z \mid x)$, $\int E[e^{V(x)}]\,dx = 1$. Two stages; violated
+    only if a larger one confirms. For integer data between two ends the integral is a sum, and
+    only a sum above 1 is a violation.
     """
     whole = levels(flow, batch.seed) if flow.density_support.bounded else None
     if flow.density_support.bounded and whole is None:
         raise Unsupported("its support is bounded")
     random = flow.certainty.estimate
     expected = random and flow.certainty.bound == "expected"
-    # One that draws nothing, as zeros in the place of noise, is no sample of anything.
+    # A bound without random numbers, as with zeros in place of noise, is no sample.
     sampled = random or flow.certainty.bound == "one-sample"
     bounded = expected or not sampled or whole is not None
 
@@ -92,7 +91,7 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         found = known_mass(flow, whole, look, DRAWS if expected else 1)
         mean, room = found.mean, found.room(SHARE)
         gap = mean - 1 if bounded or mean > 1 else 1 - mean
-        missing = f"its weights are uneven: a mass of {mean:.3g} may miss what is rarely drawn"
+        missing = f"its weights are uneven: a mass of {mean:.3g} may miss rare draws"
         return Finding(
             max(gap / room, 0.0),
             {"mass": mean, "standard error": found.error},
@@ -104,7 +103,7 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
 
 
 def unseen(mass: float, seen: float, loose: bool) -> str:
-    """What the law does not see. ``loose``: a mass of less than 1 is what a bound may have."""
+    """A sentence about what the law cannot detect. ``loose``: a mass below 1 is permitted."""
     if not loose:
         return f"a difference of {seen:.2g} would have been seen"
     low = f"a mass of {mass:.2g} is that of a bound: what makes it lower is not seen"
@@ -112,21 +111,23 @@ def unseen(mass: float, seen: float, loose: bool) -> str:
 
 
 class Levels(NamedTuple):
-    """How often each whole number is proposed for each entry, ``(entries, values)``, from the least on."""
+    """The proposal probabilities of integers per entry, ``(entries, values)``, from the smallest
+    on.
+    """
 
     least: float
     shares: Array
 
     def draw(self, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
-        """So many points, and the logarithms of their shares."""
+        """Points ``(count, entries)`` and their log-probabilities ``(count,)``."""
         columns = [rng.choice(len(one), count, p=one) for one in self.shares]
         logs = sum(np.log(one[column]) for one, column in zip(self.shares, columns, strict=True))
         return self.least + np.stack(columns, axis=1).astype(np.float64), np.asarray(logs)
 
 
 def levels(flow: Density, seed: int) -> Levels | None:
-    """The whole numbers that samples take between the ends of a support, as of images that are dequantized;
-    None where they take others.
+    """The proposal of integers between the ends of a support, as for dequantized images; None if
+    samples are not integers.
     """
     support = flow.density_support
     if not offers(flow, Sampler) or support.coordinates or support.kind in ("simplex", "ordered"):
@@ -152,9 +153,9 @@ def levels(flow: Density, seed: int) -> Levels | None:
 
 
 def known_mass(flow: Density, whole: Levels | None, look: Look, draws: int) -> Mean:
-    """The integral of e to the bound, or its sum over levels, by noise that is as wide as makes weights even; of
-    e to its mean over some draws, less what their scatter adds to that, with fewer points. Raises
-    `Undecidable` where few points decide.
+    """The integral of the exponential of the bound, or its sum over levels, with noise widened
+    until weights are even; for a mean over draws, corrected for their scatter. Raises
+    `Undecidable` if few points dominate.
     """
     count = look.count // (FEWER if draws > 1 else 1)
     if whole is None:
@@ -172,7 +173,7 @@ def known_mass(flow: Density, whole: Levels | None, look: Look, draws: int) -> M
             raise Undecidable("the bound is not finite everywhere")
         return np.asarray(weights)
 
-    # Of e to a mean of draws it is not known what the largest add.
+    # For the exponential of a mean of draws the contribution of large ones is unknown.
     most = MOST if draws == 1 or whole is not None else math.inf
     found = mean_of(weigh, factors_of(flow, draws), 1.0, most, Guard(HEAVIEST, EFFECTIVE))
     if found is None:
@@ -181,7 +182,9 @@ def known_mass(flow: Density, whole: Levels | None, look: Look, draws: int) -> M
 
 
 def spread_points(flow: Density, count: int, seed: int) -> tuple[Array, Array]:
-    """Points that are spread wider than samples, independent t distributed numbers, and their log-densities."""
+    """Independent t-distributed points ``(count, size)`` wider than samples, and their
+    log-densities ``(count,)``.
+    """
     size = math.prod(flow.density_shape)
     center, spread = np.zeros(size), np.ones(size)
     if offers(flow, Sampler):
@@ -197,14 +200,15 @@ def spread_points(flow: Density, count: int, seed: int) -> tuple[Array, Array]:
 
 
 def factors_of(flow: Density, draws: int) -> tuple[float, ...]:
-    """Those that may help: of e to a mean of several draws none does, nor of what draws nothing."""
+    """The applicable noise factors: only 1 for a mean of several draws, or without noise."""
     random = flow.certainty.estimate
     return FACTORS if draws == 1 and random and offers(flow, Widened) else FACTORS[:1]
 
 
 def lower_bound_draws(flow: Density, x: Array, draws: int, factor: float) -> Array | None:
-    r"""The bound at points, ``(rows, draws)``; where its noise $\epsilon$ is drawn wider, with
-    $\log q(\epsilon) - \log q'(\epsilon)$, so that e to it has the same mean. None where that is not known.
+    r"""The bound at points, ``(n, draws)``; with noise $\epsilon$ widened by ``factor``, plus
+    $\log q(\epsilon) - \log q'(\epsilon)$, which keeps the mean of its exponential. None if the
+    noise density is unknown.
     """
     points = np.repeat(x, draws, 0).reshape(len(x) * draws, *flow.density_shape)
     as_it_is = contextlib.nullcontext()
@@ -218,8 +222,9 @@ def lower_bound_draws(flow: Density, x: Array, draws: int, factor: float) -> Arr
 
 
 def averaged(bound: Array, scatter: float = 1.0) -> Array:
-    """The mean over draws, less what their scatter adds to e to that: e to a mean is on average larger than
-    e to the expectation, to first order by half of its variance.
+    """The mean over draws of ``(n, draws)``, minus ``scatter`` times half their variance,
+    ``(n,)``: the exponential of a mean is on average above that of the expectation by this much,
+    to first order.
     """
     draws = bound.shape[1]
     less = scatter * bound.var(1, ddof=1) / draws if draws > 1 else 0.0
@@ -233,12 +238,12 @@ def mean_of(
     most: float,
     guard: Guard,
 ) -> Mean | None:
-    """The mean of weights that belong to noise so many times as wide, as it is known best; None where a few of
-    them decide, whatever noise is.
+    """The most accurate mean of weights over noise factors; None if a few weights dominate for
+    all.
 
-    Less than the ``target`` counts as known last where weights are uneven; by noise that is narrower if wider
-    noise finds no more. Of weights of which few decide so much may be left when none counts more than
-    ``most`` that their mean is beyond the target, whatever it is.
+    A mean below ``target`` is only used if wider noise finds no more, since uneven weights may
+    miss mass. With uneven weights cut at ``most`` the mean may still exceed the target, which is
+    then certain.
     """
     known: list[Mean] = []
     first: Array | None = None
@@ -265,7 +270,7 @@ def mean_of(
 
 
 def _no_more(here: Mean, known: Sequence[Mean]) -> bool:
-    """Whether wider noise told a mean, and none that is larger."""
+    """Whether wider noise gave a mean, and none is larger."""
     return bool(known) and all(
         one.mean <= here.mean + AGREE * math.hypot(one.error, here.error) for one in known
     )

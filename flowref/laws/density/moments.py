@@ -1,5 +1,5 @@
-"""What a distribution says of itself besides its density, in any dimension: a number for each entry of an event,
-its moments by its samples, its mode by its density, its deviation by its variance.
+"""Statements of a distribution about itself, in any dimension: moments compared with samples, the
+mode with the density, the standard deviation with the variance.
 """
 
 from __future__ import annotations
@@ -31,44 +31,42 @@ from flowref.model.abilities import Density, Flow, Sampler, Stating
 
 
 class StatingSampler(Density, Sampler, Stating, Protocol):
-    """A density with samples, and with what it tells of itself."""
+    """A density with samples and stated moments."""
 
 
 class StatingDensity(Density, Stating, Protocol):
-    """A density with what it tells of itself."""
+    """A density with stated moments."""
 
 
-# Sizes of the two stages and the false-alarm rate of each; a mean of numbers of which one has more than
-# this share of the sum of squares is not near normal.
+# Sample sizes of the two stages, and the false-alarm rate of each; a mean of numbers, one of which
+# has more than this share of the sum of squares, is not normal.
 STAGES, LEVEL, SHARE = (8_192, 65_536), 1e-4, 0.04
-# Samples that tell where a density is.
+# Samples that show where the density is.
 ROWS = 64
-# Steps from the mode towards samples, how many, and by how much a density may be larger there: what
-# formulas leave out.
+# Step lengths from the mode towards samples, their number, and the tolerance of the log-density at
+# the mode.
 WAYS, TOWARDS, HIGHER = (1.0, 0.1, 0.01), 64, 1e-6
-# What rounding may do to a deviation, by precision.
+# Rounding of a standard deviation, by precision.
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-# In the order in which they are told.
+# In the order of `numbers_told`.
 MOMENTS = ("mean", "variance", "entropy", "deviation", "mode", "covariance")
-# What is said of each: as it should be, of another shape, no number, of copies not that of each.
+# Flags of a moment: wrong shape, not a number, wrong for copies in a batch; 0 is right.
 MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 1, 2, 3
-# Moments that are finite where the tails are light, and how far out, in spreads, and by how much a
-# log-density is lower there then: no power of a distance that leaves a variance infinite.
+# Moments that are finite with light tails; the distance, in spreads, at which tails are tested, and
+# the fall of the log-density that excludes an infinite variance.
 FINITE, OUTSIDE, LOWER = ("mean", "variance", "deviation"), 1e3, 40.0
-# How near a circular moment is taken for one, and the angles within which samples then lie.
+# The error up to which a moment counts as a circular one, and the range of angles of samples.
 CIRCULAR, TURN = 0.05, 2 * math.pi
 
 
 @requires("it has atoms, or parts that are no density")
 def has_density(flow: Flow) -> bool:
-    """A density tells all there is."""
+    """The density describes the whole distribution."""
     return not flow.promises.get("atoms") and not flow.promises.get("truncated-domain")
 
 
 def numbers_told(flow: Stating) -> tuple[Array, Array]:
-    """What a distribution tells, flat, and what is to be said of each moment, zeros where it is not
-    known.
-    """
+    """The stated moments, flat, and their flags, zero if unknown."""
     flat = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)
     size = math.prod(flow.density_shape)
     plain, count = 4 * size + 1 + size * size, len(MOMENTS)
@@ -77,9 +75,9 @@ def numbers_told(flow: Stating) -> tuple[Array, Array]:
 
 
 def misstated(flow: StatingDensity, flags: Array, x: Array) -> str:
-    """What is wrong with how the moments are told, in words; empty where nothing is.
+    """The error message for shape and finiteness of the stated moments; empty if they are right.
 
-    ``x``: points where the density is.
+    ``x``: points ``(n, *event)`` where the density is.
     """
     for name, flag in zip(MOMENTS, flags, strict=True):
         if flag == MISSHAPEN:
@@ -93,7 +91,9 @@ def misstated(flow: StatingDensity, flags: Array, x: Array) -> str:
 
 
 def light_tails(flow: Density, x: Array) -> bool:
-    """Whether the density falls along every axis faster than powers of the distance that matter."""
+    """Whether the density decays along every axis faster than any power that makes a variance
+    infinite.
+    """
     shape, flat = flow.density_shape, x.reshape(len(x), -1)
     middle, spread = np.median(flat, axis=0), np.maximum(np.ptp(flat, axis=0), 1e-6)
     steps = OUTSIDE * np.diag(spread)
@@ -106,7 +106,7 @@ def light_tails(flow: Density, x: Array) -> bool:
 
 
 class StatedMoments(NamedTuple):
-    """What a distribution says of itself, nan where it says nothing; ``covariance``: a matrix."""
+    """The stated moments of a distribution, nan if missing; ``covariance``: ``(size, size)``."""
 
     mean: Array
     variance: Array
@@ -117,7 +117,7 @@ class StatedMoments(NamedTuple):
 
 
 def told_by(flow: Stating) -> StatedMoments:
-    """What a distribution says; `Unsupported` where it says nothing in a known form."""
+    """The stated moments. Raises `Unsupported` if none has a known form."""
     size = math.prod(flow.density_shape)
     flat, _ = numbers_told(flow)
     if flat.size != 4 * size + 1 + size * size:
@@ -130,9 +130,9 @@ def told_by(flow: Stating) -> StatedMoments:
     )
 
 
-@requires("it is a distribution of numbers, which another law is about")
+@requires("it is a distribution of numbers, which another law checks")
 def of_vectors(flow: Flow) -> bool:
-    """Several numbers, or one that has atoms beside its density."""
+    """Vector distributions, or scalar ones with atoms."""
     return math.prod(flow.density_shape) > 1 or len(atoms(flow, 0)) > 0
 
 
@@ -150,13 +150,13 @@ def of_vectors(flow: Flow) -> bool:
     source="torch.distributions: stddev is the root of the variance; the diagonal of the covariance is the variance",
 )
 def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
-    """The deviation that a distribution tells is the root of its variance, and the diagonal of its
-    covariance is that variance.
+    """The stated standard deviation is the root of the variance, and the diagonal of the stated
+    covariance is the variance.
     """
-    told = told_by(flow)
+    stated = told_by(flow)
     pairs = {
-        "deviation": (told.deviation, np.sqrt(told.variance)),
-        "diagonal of the covariance": (np.diag(told.covariance), told.variance),
+        "deviation": (stated.deviation, np.sqrt(stated.variance)),
+        "diagonal of the covariance": (np.diag(stated.covariance), stated.variance),
     }
     gaps, note = [0.0], ""
     for name, (one, other) in pairs.items():
@@ -185,8 +185,8 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
     source="torch.distributions: the mode is where the density is largest",
 )
 def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
-    """The density is nowhere larger than at the mode that a distribution tells: not at any point, and
-    not on the way there.
+    """The density has its maximum at the stated mode: it is no larger at any sample, or on the way
+    there.
     """
     mode = told_by(flow).mode
     if not np.isfinite(mode).all():
@@ -223,8 +223,8 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
 
 
 def of_angles(name: str, claim: float, x: Array) -> bool:
-    """Whether a moment is told as one of angles: the mean direction, or one minus the length of the mean
-    of (cos x, sin x).
+    """Whether a stated moment is that of angles: the mean direction, or one minus the length of
+    the mean of (cos x, sin x).
     """
     if np.ptp(x) > TURN or np.abs(x).max() > TURN:
         return False
@@ -249,24 +249,24 @@ def of_angles(name: str, claim: float, x: Array) -> bool:
     source="mean, variance, covariance and entropy are expectations, which means of samples estimate",
 )
 def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
-    r"""The mean, the variance, the covariance and the entropy that a distribution of vectors tells are
-    those of its samples, the entropy by its density: $E[x]$, $E[(x - \mu)^2]$, $-E[\log p(x)]$. They are
-    told in the shape of an event, by copies in a batch for each, and are numbers where tails are light.
+    r"""The stated mean, variance, covariance and entropy are those of the samples: $E[x]$, $E[(x -
+    \mu)^2]$, $-E[\log p(x)]$. They have the shape of an event, are right for each copy in a batch,
+    and finite if tails are light.
 
-    Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means of
-    which a few samples decide say nothing, as those of heavy tails.
+    Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means
+    dominated by a few samples, as with heavy tails, are skipped.
     """
-    told = told_by(flow)
+    stated = told_by(flow)
     if note := misstated(flow, numbers_told(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
-    if not any(np.isfinite(one).any() for one in (told.mean, told.variance, told.entropy)):
+    if not any(np.isfinite(one).any() for one in (stated.mean, stated.variance, stated.entropy)):
         raise Unsupported("it states no moment", waits=False)
-    return two_stage(lambda look: furthest(flow, told, look), STAGES, batch.seed).residual()
+    return two_stage(lambda look: furthest(flow, stated, look), STAGES, batch.seed).residual()
 
 
-def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
-    """The largest standardized gap between what is told and means of samples, relative to its bound; and
-    the smallest gap that would have shown, in units of the deviation.
+def furthest(flow: StatingSampler, stated: StatedMoments, look: Look) -> Finding:
+    """The largest standardized gap between stated moments and means of samples, relative to its
+    bound; and the smallest detectable gap in standard deviations.
     """
     count = look.count
     drawn = np.asarray(flow.sample(count, look.seed, None), np.float64)
@@ -275,19 +275,19 @@ def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
     if not np.isfinite(drawn).all():
         raise Undecidable("samples are not finite")
     x = drawn.reshape(count, -1)
-    center = np.where(np.isfinite(told.mean), told.mean, x.mean(0))
+    center = np.where(np.isfinite(stated.mean), stated.mean, x.mean(0))
     away = x - center
     statements: dict[str, tuple[Array, Array]] = {
-        "mean": (x, told.mean),
-        "variance": (away**2, told.variance),
+        "mean": (x, stated.mean),
+        "variance": (away**2, stated.variance),
     }
-    if np.isfinite(told.covariance).all():
+    if np.isfinite(stated.covariance).all():
         row, column = np.triu_indices(x.shape[1], 1)
-        statements["covariance"] = (away[:, row] * away[:, column], told.covariance[row, column])
-    if np.isfinite(told.entropy):
+        statements["covariance"] = (away[:, row] * away[:, column], stated.covariance[row, column])
+    if np.isfinite(stated.entropy):
         log_p = np.asarray(flow.log_prob(drawn, None), np.float64).reshape(count, 1)
         if np.isfinite(log_p).all():
-            statements["entropy"] = (-log_p, np.array([told.entropy]))
+            statements["entropy"] = (-log_p, np.array([stated.entropy]))
     scores = []
     for name, (values, claims) in statements.items():
         for index, claim in enumerate(claims):
@@ -301,11 +301,14 @@ def furthest(flow: StatingSampler, told: StatedMoments, look: Look) -> Finding:
             if not np.isfinite(moved).all():
                 continue
             if spread <= 1e-9 * (1 + abs(middle)) or moved.max() > SHARE * moved.sum():
-                continue  # constant, or a few samples decide
+                continue  # constant, or dominated by a few samples
             score = abs(middle - claim) / spread * math.sqrt(count)
-            said = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
+            entry = f"entry {index} of the {name}" if len(claims) > 1 else f"the {name}"
             scores.append(
-                (score, f"{said} is stated as {claim:.5g}, that of {count} samples is {middle:.5g}")
+                (
+                    score,
+                    f"{entry} is stated as {claim:.5g}, that of {count} samples is {middle:.5g}",
+                )
             )
     if not scores:
         raise Undecidable("it states no moment that its samples determine")

@@ -1,5 +1,5 @@
-"""Normal distributions, and normal bases that nobody shows, told by log-densities, latents and log-dets: each has
-one constant.
+"""Normal distributions, and hidden standard normal bases, recognized by log-densities, latents and
+log-dets: each has one constant.
 """
 
 from __future__ import annotations
@@ -28,28 +28,29 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Flow
 
-# Events of so many entries: the form has a number for each pair.
+# The largest number of entries: the quadratic form has a number for each pair.
 ENTRIES = 16
-# A log-density is a quadratic form if it is one to this share at all points; what it departs from
-# one near its mode may change its mass by no more than so many times that.
+# Relative error up to which a log-density is a quadratic form at all points; a deviation near its
+# mode may change the mass by at most this multiple of the error, or the floor.
 SAME, NEAR, FLOOR = 1e-9, 100.0, 1e-10
-# Points that look for a departure: so many at each of these distances, in deviations.
+# Points that test for a deviation, at each of these distances in standard deviations.
 LOOKED, DISTANCES = 6, (0.5, 2.0, 6.0, 30.0)
-# Points of which a constant is known to be one, and how near they have to have the same.
+# The least number of points that determine a constant, and the relative accuracy to which they must
+# agree.
 FEWEST, ALIKE = 3, 1e-7
-# What is nearer than that to a whole number of levels counts these.
+# Distance up to which a number counts as an integer number of levels.
 WHOLE = 1e-6
 
 
 @requires(f"its events have more than {ENTRIES} entries")
 def few_stencil_entries(flow: Flow) -> bool:
-    """So few that each pair of them is a point of the stencil."""
+    """The stencil of second differences has a point for each pair of entries."""
     return 0 < math.prod(flow.density_shape) <= ENTRIES
 
 
 @requires("its support is not the whole space")
 def unbounded(flow: Flow) -> bool:
-    """A normal distribution lives everywhere."""
+    """A normal distribution has the whole space as support."""
     return not flow.density_support.bounded and flow.density_support.kind == "real"
 
 
@@ -67,11 +68,11 @@ def unbounded(flow: Flow) -> bool:
     source="the normal density: a quadratic form whose constant is half the log-determinant of its matrix",
 )
 def normal_constant(flow: Density, batch: Batch) -> Residual:
-    r"""A log-density that is a quadratic form, $c - \frac12 (x - m)^T \Lambda (x - m)$, is that of a
-    normal distribution, and has its constant: $c = \frac12 \log\det\Lambda - \frac D2 \log 2\pi$.
+    r"""A log-density that is a quadratic form, $c - \frac12 (x - m)^T \Lambda (x - m)$, has the
+    constant of the normal distribution: $c = \frac12 \log\det\Lambda - \frac D2 \log 2\pi$.
 
-    $c$, $m$ and $\Lambda$ are found from values alone. Of anything that is no quadratic form at
-    ordinary points, or far out, nothing is said.
+    $c$, $m$ and $\Lambda$ are determined from values alone. Densities that are no quadratic form
+    at ordinary points, or far out, are skipped.
     """
     size = math.prod(flow.density_shape)
     origin, slope, matrix = form(flow, batch, size)
@@ -108,8 +109,8 @@ def normal_constant(flow: Density, batch: Batch) -> Residual:
 
 
 def form(flow: Density, batch: Batch, size: int) -> tuple[float, Array, Array]:
-    """The value, the gradient and the negative second derivatives at the origin of what is taken for
-    a quadratic form, by differences, which are exact for one.
+    """Value, gradient and negative Hessian at the origin by differences, which are exact for a
+    quadratic form: a number, ``(size,)``, ``(size, size)``.
     """
     one = np.eye(size)
     pairs = [(i, j) for i in range(size) for j in range(i)]
@@ -128,7 +129,9 @@ def form(flow: Density, batch: Batch, size: int) -> tuple[float, Array, Array]:
 
 
 def values(flow: Density, batch: Batch, x: Array) -> Array:
-    """The log-density at points, all with the first context."""
+    """The log-density at points under the first context, ``(n,)``. Raises `Unsupported` if it is
+    not finite.
+    """
     context = None if batch.context is None else batch.context[:1].repeat(len(x), 0)
     out, error = attempt(flow.log_prob, x.reshape(len(x), *flow.density_shape), context)
     if error or np.size(out) != len(x) or not np.isfinite(out).all():
@@ -151,25 +154,25 @@ def values(flow: Density, batch: Batch, x: Array) -> Array:
     source="change of variables with the density of the standard normal distribution in D dimensions",
 )
 def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
-    r"""Where log-density and log-det differ by $-\frac12 \|z\|^2$ and a constant, that is
-    $-\frac{D}{2} \log 2\pi$: the base is a standard normal distribution, of D dimensions. Levels of
-    the data may be counted besides, $D \log k$ for a whole number k.
+    r"""If log-density minus log-det is $-\frac12 \|z\|^2$ plus a constant, the constant is
+    $-\frac{D}{2} \log 2\pi$: the base is a standard normal distribution in D dimensions. A count
+    of levels per entry, $D \log k$ with integer k, is permitted.
     """
     rows, size = len(batch.x), math.prod(flow.density_shape)
     if flow.normalizing != "forward" or math.prod(flow.latent_shape) != size:
         raise Unsupported("its forward does not take data to as many latents")
-    told, refused = answered(flow, batch.x, batch.context)
-    given = np.isfinite(told)
+    log_p, refused = answered(flow, batch.x, batch.context)
+    given = np.isfinite(log_p)
     if given.sum() < FEWEST:
         why = f" (log_prob raises {refused})" if refused else ""
         raise Undecidable(f"fewer points have a finite log-density than determine a constant{why}")
-    index = np.where(given, np.arange(rows), np.flatnonzero(given)[0])  # refused there, too
+    index = np.where(given, np.arange(rows), np.flatnonzero(given)[0])  # rejected in a batch, too
     taken = batch.rows(index)
     out = flow.forward(taken.x, taken.context)
     if out.ladj is None:
         raise Unsupported("it returns no log-det")
     with np.errstate(all="ignore"):
-        _, constant, scale = _normalizing_constants(told, out)
+        _, constant, scale = _normalizing_constants(log_p, out)
         usable = np.isfinite(constant)
     if usable.sum() < FEWEST:
         raise Undecidable("its log-dets are not finite")
@@ -193,29 +196,29 @@ def normal_base(flow: MappedDensity, batch: Batch) -> Residual:
 
 
 def takes_to_normal(flow: MappedDensity, x: Array) -> bool:
-    """Whether forward is seen to take data to latents: at some points the log-density has beside its
-    log-det the normal form of what it gives, and one constant.
+    """Whether forward maps data to latents: log-density minus log-det has the normal form of its
+    outputs, with one constant.
     """
     rows = len(x)
     out, refused = attempt(flow.forward, x, None)
     if refused or out.ladj is None or rows < FEWEST:
         return False
     square, constant, scale = _normalizing_constants(answered(flow, x, None)[0], out)
-    # Of latents that are all as far out nothing is told.
+    # Latents at equal distances from the origin decide nothing.
     varies = np.ptp(square) > 1 and np.isfinite(constant).all()
     return bool(varies and (np.abs(constant - constant[0]) <= ALIKE * scale).all())
 
 
-def _normalizing_constants(told: Array, out: Mapped) -> tuple[Array, Array, Array]:
-    """Half of the squares of latents; what log-densities have beside log-dets and these; and of which size they are."""
-    ladj = per_point(out.ladj, len(told))
-    square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(len(told), -1) ** 2).sum(1)
-    return square, told - ladj + square, 4 + np.abs(told) + np.abs(ladj) + square
+def _normalizing_constants(log_p: Array, out: Mapped) -> tuple[Array, Array, Array]:
+    """Half the squared latents, the constant per point, and its magnitude, ``(n,)`` each."""
+    ladj = per_point(out.ladj, len(log_p))
+    square = 0.5 * (np.asarray(out.value, dtype=np.float64).reshape(len(log_p), -1) ** 2).sum(1)
+    return square, log_p - ladj + square, 4 + np.abs(log_p) + np.abs(ladj) + square
 
 
 def particles(size: int, constant: float) -> int:
-    """Of how many particles, in two or three dimensions, a constant is that leaves out their center; 0
-    where it is not such a constant. Flows of molecules have these.
+    """The number of particles in two or three dimensions for which a constant excludes the center
+    of mass, as in molecular flows; 0 if there is none.
     """
     for axes in (2, 3):
         if abs(constant + 0.5 * (size - axes) * LOG_2_PI) <= WHOLE * size:
@@ -224,6 +227,6 @@ def particles(size: int, constant: float) -> int:
 
 
 def counts_levels(each: float) -> bool:
-    """Whether what each entry has besides is the logarithm of a whole number, or of one by it."""
+    """Whether the extra constant per entry is the logarithm of an integer or its reciprocal."""
     levels = math.exp(min(abs(each), 20.0))
     return levels > 1.5 and abs(levels - round(levels)) <= WHOLE * levels

@@ -1,5 +1,5 @@
-"""Samples held to a density, or to a lower bound of it, by how both overlap with a normal one: what is missing
-from the log-density is seen.
+"""Samples compared with a density, or a lower bound of it, by the overlap of each with a normal
+density: a missing constant in the log-density is detected.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ from flowref.model import (
     law,
 )
 
-# The log-densities that are asked for of each sample.
+# Log-density evaluations per sample.
 ASKED = 2
-# The least overlap that says something; and what was met by no sample counts for as many.
+# The smallest overlap that decides; and the number of samples that an unobserved term counts for.
 OVERLAP, UNMET = 0.02, 10.0
-# So many samples show that two densities do not overlap at all: not even in this share of the least.
+# Samples that decide whether two densities overlap at all, and the share of the smallest overlap
+# below which they do not.
 GLANCE, HARDLY = 200, 0.25
-# The difference of the means that a bound is allowed.
+# The allowed difference of the means for a bound.
 ALLOWED = 0.01
-# So many evaluations at one point show whether each row has noise of its own.
+# Evaluations at one point that show whether rows have noise of their own.
 REPEATS = 8
-# Nats by which a bound may be too high that are told, by halves; where so many are not seen, nothing is.
+# The largest and smallest excess of a bound in nats that bisection reports; a larger one counts as
+# undetectable.
 MOST, HALVES, NOTHING = 1e4, 40, 1e3
 
 
@@ -78,21 +80,20 @@ MOST, HALVES, NOTHING = 1e4, 40, 1e3
 )
 def overlap(flow: SampledDensity, batch: Batch) -> Residual:
     r"""The density is normalized, and samples follow it: its overlap with a normal density $r$ is
-    the same seen from both,
-    $E_{sample} \min(1, r/p) = E_r \min(1, p/r) = \int \min(p, r)\,dx$.
+    the same from both sides, $E_{sample} \min(1, r/p) = E_r \min(1, p/r) = \int \min(p, r)\,dx$.
 
-    $r$ fits the samples, and is bent by their quantiles where it overlaps $p$ too little.
-    Two stages at level 1e-3 each. With probability 0.99 it sees a constant of
-    0.02 that is missing from the log-density of a nearly normal distribution.
+    $r$ fits the samples, and is warped by their quantiles if it overlaps $p$ too little. Two
+    stages at level 1e-3 each. With probability 0.99 it detects a constant of 0.02 missing from the
+    log-density of a nearly normal distribution.
     """
     count = affordable_samples(flow, ASKED)
-    told = fitted_density_test(flow, lambda *drawn: _overlaps(flow, *drawn))
-    return two_stage(told, (count, MORE * count), batch.seed).residual()
+    statistic = fitted_density_test(flow, lambda *drawn: _overlaps(flow, *drawn))
+    return two_stage(statistic, (count, MORE * count), batch.seed).residual()
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """log(r/p) at samples and log(p/r) at points drawn from r, and the log-density at both."""
+    """log(r/p) at samples, log(p/r) at points drawn from r, and the log-density at both."""
 
     samples: Draws
     points: Array
@@ -102,7 +103,7 @@ class _Terms:
 
     @property
     def sides(self) -> tuple[Array, Array]:
-        """min(1, r/p) at samples, and min(1, p/r) at points."""
+        """min(1, r/p) at samples, and min(1, p/r) at points, ``(n,)`` each."""
         theirs, own = (
             np.exp(np.minimum(np.nan_to_num(one, nan=-np.inf, posinf=0.0, neginf=-np.inf), 0.0))
             for one in self.ratios
@@ -115,7 +116,7 @@ class _Terms:
         return max(float(side.mean()) for side in self.sides)
 
     def slack(self, flow: SampledDensity, within: Frame) -> float:
-        """By how much rounding may move the difference of their means."""
+        """The possible change of the difference of the means by rounding."""
         usable, mine = within.holds(self.samples.flat), np.zeros(len(self.here))
         few = self.samples.rows(usable)
         mine[usable] = unsettled(flow, few.flat, few.context, self.here[usable])
@@ -125,11 +126,9 @@ class _Terms:
 
 
 def _overlaps(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> Finding | None:
-    """The difference of the means of min(1, r/p) at samples and of min(1, p/r) at points drawn from r, less what
-    rounding may have done; None where both are too small.
-    """
+    """The difference of the two means minus rounding; None if both are too small."""
     lying = [near.within.holds(flat).mean() for flat in (draws.flat, points)]
-    # Terms come to no more than these; bent to the samples, points leave their box as seldom as can be.
+    # Terms are at most these; after warping, few points leave the box.
     if max(lying[: 1 if near.bend else 2]) < OVERLAP:
         return None
     if len(points) > 2 * GLANCE:
@@ -158,14 +157,13 @@ def _overlaps(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -
 
 
 def _error(theirs: Array, own: Array) -> float:
-    """The standard error of the difference of two means of terms that are at most one, so that what no sample
-    has met adds no more than this.
+    """The standard error of the difference of two means of terms in [0, 1], including terms that
+    no sample has met.
     """
     return math.sqrt((theirs.var() + own.var() + UNMET / len(own)) / len(own))
 
 
 def _terms(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> _Terms:
-    """What samples and points tell of the two densities."""
     with np.errstate(invalid="ignore"):
         known = np.where(near.within.holds(draws.flat), near.log_density(draws.flat), -np.inf)
         drawn_r = near.log_density(points)
@@ -175,15 +173,17 @@ def _terms(flow: SampledDensity, near: Fitted, draws: Draws, points: Array) -> _
 
 
 class Ratios(NamedTuple):
-    """log(e^V / r) at samples and at points drawn from r; nan outside the box of the samples, where terms
-    are 0.
+    """log(e^V / r) at samples and at points drawn from r; nan outside the box of the samples,
+    where terms are 0.
     """
 
     samples: Array
     points: Array
 
     def sides(self, higher: float = 0.0) -> tuple[Array, Array]:
-        """r / (e^V + r) at samples and e^V / (e^V + r) at points, of a bound that is so much higher."""
+        """r / (e^V + r) at samples and e^V / (e^V + r) at points, of a bound raised by ``higher``
+        nats, ``(n,)`` each.
+        """
         from scipy.special import expit
 
         inside, there = np.isfinite(self.samples), np.isfinite(self.points)
@@ -193,17 +193,17 @@ class Ratios(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How much larger the mean at points is than that at samples, beside what is allowed."""
+        """The excess of the mean at points over that at samples, relative to the allowed one."""
         return max(0.0, self.beyond(0.0))
 
     def beyond(self, higher: float) -> float:
-        """The same of a bound that is so much higher, negative where it is less."""
+        """The same of a bound raised by ``higher`` nats; negative if it is lower."""
         theirs, own = self.sides(higher)
         return float(own.mean() - theirs.mean()) / (ERRORS * _error(theirs, own) + ALLOWED)
 
     @property
     def missed(self) -> float:
-        """By how many nats a bound may be higher before this is seen."""
+        """The smallest increase of the bound, in nats, that is detected."""
         low, high = 0.0, MOST
         for _ in range(HALVES):
             middle = (low + high) / 2
@@ -228,19 +228,19 @@ class Ratios(NamedTuple):
     "inequality for its concave terms",
 )
 def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""A promised lower bound V is one of the density that is sampled: for every density $r$,
-    $E_r[e^V / (e^V + r)] \le E_{sample}[r / (e^V + r)]$. Both are $\int p r / (p + r)\,dx$ where
-    $e^V$ is $p$; lower or random ones, of which $E[e^V] \le p$, make the first smaller and the second
+    r"""A promised lower bound V belongs to the density of the samples: $E_r[e^V / (e^V + r)] \le
+    E_{sample}[r / (e^V + r)]$ for every density $r$. Both are $\int p r / (p + r)\,dx$ if $e^V$ is
+    $p$; for lower or random bounds, with $E[e^V] \le p$, the first is smaller and the second
     larger.
 
-    $r$ is normal and fits the samples, or is bent to them. Two stages; violated only if a larger one with
-    fresh draws confirms.
+    $r$ is a normal density fitted to the samples, or warped to them. Two stages; violated only if
+    a larger one with fresh draws confirms.
     """
     random = flow.certainty.estimate
     draws = DRAWS if random and flow.certainty.bound == "expected" else 1
     count = max(FEWEST, first_sample_count(flow) // (FEWER if draws > 1 else 1))
-    told = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
-    found = two_stage(told, (count, MORE * count), batch.seed)
+    statistic = fitted_density_test(flow, lambda *drawn: ratios(flow, draws, *drawn))
+    found = two_stage(statistic, (count, MORE * count), batch.seed)
     (theirs, own), missed = (float(side.mean()) for side in found.sides()), found.missed
     if missed > NOTHING and found.excess <= 1:
         raise Undecidable(
@@ -260,8 +260,8 @@ def lower_bound_overlap(flow: SampledDensity, batch: Batch) -> Residual:
 def ratios(
     flow: SampledDensity, draws: int, near: Fitted, drawn: Draws, points: Array
 ) -> Ratios | None:
-    """Of as many samples as points; None where the two hardly overlap. Raises `Undecidable` where nothing can
-    be said.
+    """The ratios at samples and at as many points; None if the two hardly overlap. Raises
+    `Undecidable` if rows share noise or the bound is not finite.
     """
     samples = drawn.flat
     both = np.concatenate([samples, points])
@@ -272,7 +272,7 @@ def ratios(
     asked = np.where(inside[:, None], both, both[inside][:1])
     if flow.certainty.estimate:
         again = lower_bound_draws(flow, np.repeat(asked[:1], REPEATS, 0), 1, 1.0)
-        # Rows are independent, unless all of them have the same noise: then their mean is that of one draw.
+        # Rows are independent unless all have the same noise: their mean is then that of one draw.
         if again is not None and len(np.unique(again)) == 1:
             raise Undecidable(
                 "all rows of a call have the same noise: a mean over rows is one of one draw"
@@ -281,7 +281,7 @@ def ratios(
     bound = None if each is None else averaged(each)
     if bound is None or np.isnan(bound).any():
         raise Undecidable("the bound is not a number everywhere")
-    # What is as low as that counts for nothing, and what is as high for all.
+    # Extreme values count as zero or one.
     logs = np.clip(bound - near.log_density(asked), -MOST, MOST)
     logs[~inside] = np.nan
     found = Ratios(*np.split(logs, 2))

@@ -1,5 +1,5 @@
-"""Pictures of densities and samples: the density where its samples are, and their latents on the
-scale on which they should be uniform.
+"""Figures of densities and samples: the density near its samples, and their latents on a scale on
+which they should be uniform.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from flowref.model import Batch, Figure, Unsupported
 from flowref.model.figure import DENSITY, PIT, figure
 
 CELLS = {1: 121, 2: 40}
-# How far beyond the samples, in parts of their range; digits of a density; draws and bins.
+# Margin around the samples, relative to their range; digits of a density; draws and bins.
 BEYOND, DIGITS = 0.15, 3
 DRAWS, BINS = 8_000, 20
-# Bars of samples beside a curve, and samples as dots on a map; how far a bin shows that something is off,
-# in deviations.
+# Bars of samples beside a curve, dots of samples on a map; and the deviation from which a bin is
+# shown as off.
 BARS, DOTS, FAR = 30, 150, 4.0
 
 
 def density_map(flow: Any, batch: Batch) -> Figure:
-    """The density in cells of a box about its samples, and its sum over the box; beyond two
-    dimensions a slice through their middle.
+    """The density on a grid around its samples, and its sum over the box; in more than two
+    dimensions, a slice through their median.
     """
     size = math.prod(flow.density_shape)
     shown = min(size, 2)
@@ -39,7 +39,7 @@ def density_map(flow: Any, batch: Batch) -> Figure:
     centers = [
         a + (np.arange(count) + 0.5) * (b - a) / count for a, b in zip(low, high, strict=True)
     ]
-    grids = np.meshgrid(*centers[::-1], indexing="ij")[::-1]  # the first coordinate runs fastest
+    grids = np.meshgrid(*centers[::-1], indexing="ij")[::-1]  # the first coordinate varies fastest
     x = np.repeat(middle[None], count**shown, axis=0)
     for axis, grid in enumerate(grids):
         x[:, axis] = grid.ravel()
@@ -69,8 +69,8 @@ def density_map(flow: Any, batch: Batch) -> Figure:
 
 
 def samples_beside(flow: Any, batch: Batch) -> Figure:
-    """Samples and density together: in one and two dimensions on each other, else by the latents of
-    samples where these show it, or as a slice of the density.
+    """Samples and density: overlaid in one and two dimensions, else by the latents of samples, or
+    as a slice of the density.
     """
     if math.prod(flow.density_shape) > 2:
         with contextlib.suppress(Exception):
@@ -83,8 +83,8 @@ def samples_beside(flow: Any, batch: Batch) -> Figure:
 
 
 def latent_histogram(flow: Any, batch: Batch) -> Figure:
-    """The entry of the latents of samples that is farthest from uniform after the distribution
-    function of a standard normal, in bins.
+    """A histogram of the latent entry that deviates most from uniform after the standard normal
+    distribution function.
     """
     from scipy.special import ndtr
 

@@ -1,4 +1,4 @@
-"""Sampling against theory: quantile functions, Rosenblatt's map, and averages over latents."""
+"""Exact sampling: quantile functions, Rosenblatt's map, and averages over latents."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from flowref.model.abilities import (
 
 
 class EstimatedDensity(Density, Estimating, Protocol):
-    """A density, and estimates of it from draws."""
+    """A density with Monte Carlo estimates of it."""
 
 
 class QuantileDistribution(Distribution, Quantiles, Protocol):
     """A distribution function with its quantile function."""
 
 
-# How far, in probability, a quantile function may be off its distribution function: by rounding, or as a search that
-# ends where single precision would.
+# The allowed error of a quantile function in probability: rounding, or a search with
+# single-precision tolerance.
 QUANTILE_ERROR = {"float64": 1e-7, "float32": 1e-3}
-# How often a probability is near 0 or 1, and how near, as powers of ten.
+# The share of probabilities near 0 or 1, and their distance as powers of ten.
 SELDOM, TAILS = 0.2, (-4.0, -2.0)
-# Draws of one estimate of a likelihood, how many estimates are averaged in the two stages, and which share of
-# their sum is too much for one.
+# Draws of one estimate of a likelihood, estimates of the two stages, and the largest share of one
+# estimate.
 DRAWS, ESTIMATES, DOMINATING = 64, (200, 1000), 0.05
 RATE_ERROR = 1e-5
-# Points beyond may overflow a distribution function.
+# Points farther out may overflow a distribution function.
 REACH = 1e6
 TAIL_POINTS = (
     0.0,
@@ -79,17 +79,18 @@ TAIL_POINTS = (
     cases=(ONE_CONTEXT,),
 )
 def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residual:
-    r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le F(x)$,
-    and $F(F^{-1}(u)) \ge u$; of independent coordinates those of each.
+    r"""The quantile function inverts the distribution function: $F^{-1}(u) \le x$ iff $u \le
+    F(x)$, and $F(F^{-1}(u)) \ge u$; for independent coordinates, entry by entry.
 
-    Equality holds where there are no atoms, which a subject promises ("atoms") that has some, or its samples
-    show; they are "exact" where both functions read the same steps.
+    Equality holds without atoms, which a subject promises ("atoms") or its samples show; they are
+    "exact" if both functions use the same steps.
     """
     x = batch.x.reshape(len(batch.x), -1)
     reached, refused = function_at(flow, x)
     known = np.isfinite(reached)
     rng = np.random.default_rng(batch.seed)
-    # Probabilities that are reached at the points, and just missed, tell orders best; few others are near ends.
+    # Probabilities at the points, and just missed, are most sensitive; a few others are near the
+    # ends.
     u = np.where(
         rng.random(x.shape) < 0.5,
         np.where(known, reached, 0.5) * rng.choice((1.0, 0.999, 1.001), x.shape),
@@ -104,13 +105,12 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     order = np.where(below, u[None] - reached[:, None], reached[:, None] - u[None])
     order[:, lost] = 0.0
     galois = np.maximum(order, 0.0).max(1)
-    # A distribution function is a number from 0 to 1 at every point of the support; parameters that
-    # were moved may lie outside their valid set.
+    # A distribution function lies in [0, 1] at every point of the support; moved parameters may be
+    # invalid.
     galois = np.maximum(galois, np.maximum(reached - 1.0, -reached))
     excused = (flow.scale > 0) | (np.abs(x) > REACH)
     if flow.promises.get("atoms") == "exact":
-        # Steps are told to the last bit, so that which side of one a probability is on is no matter
-        # of rounding.
+        # Steps are exact, so the side of a probability does not depend on rounding.
         galois = np.maximum(galois, (below != (u[None] <= reached[:, None])).max(1))
     stepped = bool(flow.promises.get("atoms")) or len(atoms(flow, batch.seed)) > 0
     returned = np.maximum(u - again, 0.0) if stepped else np.abs(u - again)
@@ -124,7 +124,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
 
 @requires("it does not promise exponential-rate")
 def is_exponential(flow: Flow) -> bool:
-    """The quantiles of an exponential distribution have a closed form."""
+    """Exponential quantiles have a closed form."""
     return bool(flow.promises.get("exponential-rate"))
 
 
@@ -140,12 +140,12 @@ def is_exponential(flow: Flow) -> bool:
     source="F(x) = 1 - exp(-rate x), so that F^-1(u) = -log(1 - u) / rate; by log1p, since 1 - u rounds to 1",
 )
 def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
-    r"""Exponential quantiles are $-\log(1 - u)/\lambda$ to full precision, also for small $u$; 0 at
-    0, infinite at 1.
+    r"""Exponential quantiles are $-\log(1 - u)/\lambda$ to full precision, also for small $u$; 0
+    at $u = 0$, infinite at $u = 1$.
     """
     kind, ones = np.dtype(flow.dtype), np.ones((1, *flow.density_shape))
-    # The rate as the object has it, whose promise may have been read in another precision: the
-    # median is log(2) / rate.
+    # The rate as the object has it, since the promise may be in another precision: the median is
+    # log(2) / rate.
     rate, promised = (
         math.log(2) / float(np.ravel(flow.icdf(0.5 * ones))[0]),
         flow.promises["exponential-rate"],
@@ -180,17 +180,17 @@ def exp_quantile(flow: Quantiles, batch: Batch) -> Residual:
     points="data",
     tolerance=STATISTICAL,
     local=False,
-    size=3,  # near the middle of the samples, where few draws make no difference of their own
+    size=3,  # near the middle of the samples, where few draws suffice
     effort=2,
     source="log p(x) = log E_z[p(x|z)] with z from the prior; Jensen's inequality for the logarithm of an average",
 )
 def latent_mc_estimator(flow: EstimatedDensity, batch: Batch) -> Residual:
-    r"""An average of $p(x \mid z_k)$ over draws of the prior estimates $p(x)$ without bias, and its
-    logarithm is low on average.
+    r"""The average of $p(x \mid z_k)$ over draws of the prior is an unbiased estimate of $p(x)$,
+    and its logarithm is low on average.
 
     Two stages at level 1e-3 each; violated only if fresh and more estimates confirm the first.
     """
-    # Points of the model itself: far from it, no number of draws is enough.
+    # Points of the model itself: far from it no number of draws suffices.
     sample = flow.calls.get("sample")
     x = batch.x
     if sample is not None:
@@ -203,7 +203,7 @@ def latent_mc_estimator(flow: EstimatedDensity, batch: Batch) -> Residual:
         runs = [flow.estimate(x, DRAWS, seed, None) for seed in seeds]
         gaps = np.stack([np.asarray(run, dtype=np.float64).reshape(len(x)) for run in runs]) - exact
         ratio, logs, root = np.exp(gaps), gaps.mean(0), math.sqrt(look.count)
-        # A ratio that few estimates dominate has no normal mean yet.
+        # A ratio dominated by few estimates has no normal mean yet.
         settled = ratio.max(0) <= DOMINATING * ratio.sum(0)
         if not settled.any():
             raise Undecidable("a few draws of the latents dominate every estimate")

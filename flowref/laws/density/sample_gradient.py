@@ -1,4 +1,4 @@
-"""Gradients of samples by the density: what they are on average, whatever a sampler does."""
+"""Gradients of samples compared with those of the density: their means agree for every sampler."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from flowref.model import (
 from flowref.model.abilities import Density, Flow, Living, Parametric, Sampler
 from flowref.model.steps import Pathwise
 
-# Blocks of samples, of which each gives one difference; samples of one in the two stages; by how many
-# standard errors the mean of the differences is looked at again, and accuses: Student's t of 31 degrees of
-# freedom exceeds that with probability 1e-6.
+# Blocks of samples, each giving one difference; samples per block in the two stages; and the
+# standard errors that trigger the second stage, and are a violation: Student's t with 31 degrees of
+# freedom exceeds these with probability 1e-6.
 BLOCKS, STAGES, DOUBTFUL, ERRORS = 32, (1_024, 4_096), 2.5, 6.05
-# Waves whose mean is looked at, and directions in the parameters.
+# Number of test functions (waves), and of directions in parameter space.
 WAVES, WAYS = 4, 3
-# How much lower the log-density is one step beyond the outermost samples, where no end moves.
+# The fall of the log-density one step beyond the outermost samples that excludes a moving end.
 FADES = (0.003, 30.0)
-# Segments between samples on which the log-density is looked at, points of each, and halvings of the
-# steps over which it changes most; what it still changes by over the last of them is a jump.
+# Segments between samples, points on each, and bisections of the steps with the largest change; a
+# change that remains after the last one is a jump.
 SEGMENTS, POINTS, HALVINGS, JUMP = 64, 33, 20, 1e-3
-# A difference as small as that, beside what both derivatives add up to, is none.
+# Differences below this share of both derivatives count as none.
 SMALL = 1e-9
 
 
@@ -46,15 +46,15 @@ class Reparameterized(Density, Sampler, Living, Parametric, Protocol):
     """A density whose samples carry gradients to its parameters."""
 
 
-@requires("it has no rsample, or promises it, which another law is about", waits=False)
+@requires("it has no rsample, or promises it, which another law checks", waits=False)
 def only_samples(flow: Flow) -> bool:
-    """What promises rsample is compared with differences of the same noise."""
+    """A promised rsample is compared with differences under the same noise by another law."""
     return "rsample" in flow.calls and not flow.promises.get("rsample")
 
 
 @requires("its data are bounded", waits=False)
 def without_ends(flow: Flow) -> bool:
-    """Ends may move with the parameters."""
+    """Ends of the support may depend on the parameters."""
     support = flow.density_support
     return not support.bounded and support.kind not in ("simplex", "ordered")
 
@@ -80,15 +80,14 @@ def without_ends(flow: Flow) -> bool:
     cases=(ONE_CONTEXT,),
 )
 def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
-    r"""The gradients of samples move them as the density moves with its parameters:
-    $E[g'(x)\, \partial_\theta x] = E[g(x)\, \partial_\theta \log p(x)]$ for waves
-    $g$, along a few directions in the parameters.
+    r"""The gradients of samples agree with those of the density: $E[g'(x)\, \partial_\theta x] =
+    E[g(x)\, \partial_\theta \log p(x)]$ for waves $g$, along a few directions in the parameters.
 
-    That holds of every way to reparameterize, implicit ones included, so that a rule of one's own for
-    the backward pass, a mixture whose choice of a part carries no gradient and a detached factor are
-    seen. What stands out among 32 blocks of samples is judged by 32 fresh and larger ones, at level
-    1e-6. Where an end of the data or a jump of the density moves it does not hold, so that densities
-    that do not fade at their outermost samples, or that jump between samples, are left out.
+    This holds for every reparameterization, implicit ones included, so it detects wrong custom
+    backward rules, mixtures without a gradient of the component choice, and detached factors.
+    Deviations among 32 blocks of samples are judged by 32 fresh and larger blocks, at level 1e-6.
+    Densities with a moving end or jump are exempt: those that do not fade at their outermost
+    samples, or jump between samples.
     """
     if stepwise(flow, "rsample"):
         raise Undecidable("not judged: it repeats itself to draw")
@@ -115,9 +114,9 @@ def rsample_follows_density(flow: Reparameterized, batch: Batch) -> Residual:
 def derivative_gap(
     flow: Reparameterized, count: int, stage: int, seed: int
 ) -> tuple[float, dict[str, float]]:
-    """By how many standard errors the two derivatives differ, and what they are."""
+    """The difference of the two derivatives in standard errors, and their values."""
     shape, ones = flow.density_shape, np.zeros((1, *flow.density_shape))
-    # Each step has its own noise, which follows from the number of those before it.
+    # Each step has its own noise, which depends on the number of steps before it.
     earlier = [Pathwise(1, ones, seed, alone=True) for _ in range(stage * BLOCKS)]
     nothing = np.zeros((count, *shape))
     alone = [Pathwise(count, nothing, seed, alone=True) for _ in range(BLOCKS)]
@@ -135,7 +134,7 @@ def derivative_gap(
     if not all(np.array_equal(one.value, x) for one, x in zip(paths, draws, strict=True)):
         raise Undecidable("its samples do not repeat from the same random state")
     if not any(one.slope for one in paths):
-        raise Unsupported("its samples carry no gradient, which another law is about", waits=False)
+        raise Unsupported("its samples carry no gradient, which another law checks", waits=False)
     scores = np.array([flow.slope("log_prob", x, None, seed, wave.value(x)) for x in draws])
     if not scores.any():
         raise Unsupported("its log-density carries no gradient to its parameters", waits=False)
@@ -154,7 +153,9 @@ def derivative_gap(
 
 
 class Waves:
-    """A few waves of random directions, in units of the spread of samples, with mean zero."""
+    """Test functions: a few sine waves in random directions, in units of the spread of samples,
+    with mean zero.
+    """
 
     def __init__(self, x: Array, seed: int) -> None:
         self.x = x
@@ -173,17 +174,17 @@ class Waves:
         return np.asarray(away @ self.ways.T + self.phases)
 
     def value(self, x: Array) -> Array:
-        """The sum of the waves."""
+        """The sum of the waves, ``(n,)``."""
         return np.asarray(np.sin(self._angles(x)).sum(1) - self.mean)
 
     def slope(self, x: Array) -> Array:
-        """Its gradient."""
+        """Its gradient, ``(n, *event)``."""
         return np.asarray(np.cos(self._angles(x)) @ self.ways)
 
 
 def fades(flow: Density, x: Array) -> bool:
-    """Whether the log-density is a little lower a little beyond the outermost samples, on either side of
-    each coordinate.
+    """Whether the log-density falls slightly beyond the outermost samples, on both sides of each
+    coordinate.
     """
     points, beyond = [], []
     for index in range(x.shape[1]):
@@ -203,8 +204,8 @@ def fades(flow: Density, x: Array) -> bool:
 
 
 def jumps(flow: Density, ends: Array) -> bool:
-    """Whether the log-density jumps on segments between samples, `(2, segments, *event)`: what it changes
-    by over a step stays as the step is halved, again and again.
+    """Whether the log-density jumps on segments between samples, ``(2, segments, *event)``: its
+    change over a step remains under repeated bisection.
     """
     first, last = ends
     steps = np.linspace(0, 1, POINTS)
@@ -218,7 +219,7 @@ def jumps(flow: Density, ends: Array) -> bool:
     every = np.repeat(np.arange(SEGMENTS), POINTS)
     with np.errstate(all="ignore"):
         values = on(every, np.tile(steps, SEGMENTS)).reshape(SEGMENTS, POINTS)
-        # Steps that change by more, or less, than the others.
+        # Steps with a change larger or smaller than the others.
         change = np.nan_to_num(np.abs(np.diff(values, axis=1)), nan=np.inf)
         bent = np.abs(change - np.median(change, axis=1, keepdims=True))
         chosen = np.argsort(bent, axis=1)[:, -3:]

@@ -54,7 +54,7 @@ from flowref.model.steps import Draw, Nudge, Pathwise
 
 
 class InvertibleSampler(BaseSampler, Invertible, Protocol):
-    """Samples with their base noise, and both maps between the two."""
+    """Samples with their base noise, and the map between both in both directions."""
 
 
 class MappedSampler(Bijection, Sampler, Protocol):
@@ -62,36 +62,36 @@ class MappedSampler(Bijection, Sampler, Protocol):
 
 
 class PulledMap(Invertible, Pulling, Protocol):
-    """Both maps, with gradients in their points."""
+    """An invertible map with vector-Jacobian products."""
 
 
 class LivingSampler(Living, Sampler, Protocol):
-    """Samples of an object whose parameters move."""
+    """A sampler with parameters that can be moved."""
 
 
-# Numbers of samples whose gradient is looked at, and step sizes of the differences that it is
-# compared with.
+# Samples whose gradient is compared, and step sizes of the differences.
 PATHS, STEPS = 8, (1e-3, 1e-4, 1e-5)
 PATH_ERROR, GAP_FACTOR = 1e-4, 10.0
-# Steps of further differences that must not leave those by which gradients are called wrong for what
-# autograd says, and the share of the way there that is too much.
+# Finer steps, which must not lead from the differences that contradict autograd towards autograd,
+# and the share of that way that is too much.
 FINER, LEAVING = (1e-6, 1e-7, 1e-8), 0.25
-# From which share of them on a derivative of the map itself, and one by differences, are two.
+# The share of the gap from which on the derivative of the map itself disagrees with differences.
 INHERITED = 0.01
-# What is drawn besides the differences takes so many times a draw: without a graph, with one, and back.
+# Draws besides the differences, as a multiple of one draw: without a graph, with one, and the
+# backward pass.
 ONCE = 4
-# Latents that are so far apart are others.
+# Latents this far apart are different.
 LOST = 1e-3
 DEVIATION = "largest deviation from uniform"
 
 
-# The laws of samples look at unconditional flows whose maps are computed in closed form.
+# Sampling laws need unconditional flows with maps in closed form.
 closed_form = unconditional & exact_log_det
 
 
 def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
-    """The map from data to latents with the one back; both ways round where user code does not say
-    which is which.
+    """Pairs of the map from data to latents and its inverse; both orders if user code does not
+    declare it.
     """
     calls = {
         "forward": (flow.forward, flow.inverse),
@@ -101,8 +101,8 @@ def maps_of(flow: Invertible) -> list[tuple[Call[Mapped], Call[Mapped]]]:
 
 
 def unresolved_latents(to_latents: Call[Mapped], x: Array, context: Array | None = None) -> Array:
-    """Where the next numbers beside samples have other latents, as behind many bins that are all but
-    flat: once it fills a box such an error grows no more, and noise does not tell of it.
+    """Where the neighbouring floating-point numbers of a sample have other latents, ``(n,)``, as
+    behind many nearly flat bins: such an error is bounded by the box, so noise does not reveal it.
     """
     beside = (np.nextafter(x, np.inf), np.nextafter(x, -np.inf))
     one, other = (np.asarray(to_latents(at, context).value, dtype=np.float64) for at in beside)
@@ -124,8 +124,8 @@ def unresolved_latents(to_latents: Call[Mapped], x: Array, context: Array | None
     source="Dinh et al., Real NVP (arXiv:1605.08803), section 3.1: samples are z ~ p_Z taken through the inverse",
 )
 def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
-    r"""Samples are the base noise taken through the inverse: with noise $z$ the sample is
-    $f^{-1}(z)$, and $f$ of it is $z$.
+    """Samples are the base noise mapped by the inverse: with noise $z$ the sample is $f^{-1}(z)$,
+    and $f$ of it is $z$.
 
     Noise and samples are drawn from the same random state.
     """
@@ -137,7 +137,7 @@ def sample_then_inverse(flow: InvertibleSampler, batch: Batch) -> Residual:
         made = np.asarray(to_data(z, None).value, dtype=np.float64).reshape(count, -1)
         values = [x.reshape(count, -1) - made]
         if not flow.certainty.inverse:
-            # What an iterative inverse leaves open, the map back may enlarge.
+            # The map back may amplify the error of an iterative inverse.
             back = np.asarray(to_latents(x, None).value, dtype=np.float64).reshape(count, -1)
             off = back - z.reshape(count, -1)
             if (
@@ -177,8 +177,8 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     r"""Reparameterized samples carry the gradient of $f_\theta^{-1}(z)$ with $z$ held fixed, and
     plain samples carry none.
 
-    The gradient is compared with differences of samples that are drawn from the same random state
-    with moved parameters.
+    The gradient is compared with differences of samples drawn from the same random state with
+    moved parameters.
     """
     seed = batch.seed
     if stepwise(flow, "rsample"):  # before the first of them is drawn
@@ -208,21 +208,21 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     size = abs(slope) + abs(path.slope)
     allowed = GAP_FACTOR * gap + PATH_ERROR * size
     if not np.isfinite(allowed) or gap > 0.1 * max(size, 1e-6):
-        raise Undecidable("differences of its samples do not settle")
+        raise Undecidable("differences of its samples do not converge")
     note, off = "", abs(slope - path.slope)
     ratio = off / allowed if allowed else 0.0
     if ratio > 1:
-        # Quotients of what varies over less than a step may agree by chance.
+        # Quotients of a function that varies within one step may agree by chance.
         finer = [*slopes[best + 2 :], *((moved(t) - moved(-t)) / (2 * t) for t in FINER)]
         if not all(abs(each - slope) <= LEAVING * off for each in finer):
-            raise Undecidable("differences of its samples do not settle")
+            raise Undecidable("differences of its samples do not converge")
         if path.graph and _passed_on(flow, weights, seed):
             raise Undecidable(
                 "autograd's derivative of the map from latents to data is another one, too, as of clamps that "
                 "pass gradients on: see gradient/input[value]"
             )
     if plain.graph:
-        note, ratio = "sample() carries gradients, which rsample is there for", 2.0
+        note, ratio = "sample() carries gradients, which only rsample should", 2.0
     elif not path.graph and slope:
         note = "reparameterized samples carry no gradient"
     return Residual(
@@ -235,8 +235,8 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
 
 
 def _passed_on(flow: LivingSampler, weights: Array, seed: int) -> bool:
-    """Whether autograd's derivative of the map from latents to data, in the latents, is not that of its
-    differences: what samples inherit is no affair of theirs.
+    """Whether autograd's derivative of the map from latents to data differs from its differences:
+    another law reports an error that samples inherit.
     """
     if not offers(flow, PulledMap) or flow.context_shape is not None:
         return False
@@ -258,7 +258,7 @@ def _passed_on(flow: LivingSampler, weights: Array, seed: int) -> bool:
 
 @requires("its inverse is approximate", waits=True)
 def exact_inverse(flow: Flow) -> bool:
-    """Latents are those of the samples."""
+    """The inverse is exact, so latents are those of the samples."""
     return flow.certainty.inverse <= 1e-4
 
 
@@ -275,7 +275,7 @@ def exact_inverse(flow: Flow) -> bool:
     source="the probability integral transform; Kolmogorov's distribution of the largest deviation",
 )
 def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
-    r"""The latents of samples are uniform after the base's distribution function: $\Phi(f(x))$ is,
+    r"""The latents of samples are uniform after the base's distribution function: $\Phi(f(x))$,
     entry by entry.
 
     Their squared norm and two random projections are compared as well. Two stages at level 1e-3
@@ -285,7 +285,7 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     given = context_for_sampler(flow, batch)
     found = two_stage(lambda look: _farthest(flow, look, given), STAGES, batch.seed)
     if found.accuses:
-        # So many latents may be anywhere, and move a distribution function by as much.
+        # This share of latents is unknown, and may move a distribution function by as much.
         count, seed = STAGES[-1], batch.seed + APART * (len(STAGES) - 1)
         x, context = draws(flow, count, seed, given), same_context_rows(given, count)
         share = max(
@@ -298,7 +298,7 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
 
 
 def _farthest(flow: MappedSampler, look: Look, given: Array | None) -> Finding:
-    """What deviates most, where data are mapped to latents by the call by which that is least."""
+    """The largest deviation, for the call (forward or inverse) with the smallest one."""
     from scipy.special import kolmogi
 
     every = [
@@ -313,8 +313,8 @@ def _farthest(flow: MappedSampler, look: Look, given: Array | None) -> Finding:
 def deviations(
     flow: Sampler, which: str, count: int, seed: int, given: Array | None
 ) -> dict[str, float]:
-    """Kolmogorov's distance from uniform of the latents' entries, of projections of them and of
-    their norm.
+    """Kolmogorov's distance from uniform for the latents' entries, their projections and their
+    norm, by name.
     """
     from scipy.special import chdtr, ndtr
 

@@ -1,4 +1,4 @@
-"""Densities on a simplex, seen in coordinates that fill the space."""
+"""Densities on a simplex, judged in coordinates that fill the space."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENTRIES = 16
 
 @requires("its data do not lie on a simplex", waits=False)
 def on_a_simplex(flow: Flow) -> bool:
-    """Vectors of a few positive numbers that sum to one, of a density that offers no map."""
+    """Positive vectors that sum to one, with few entries, of a density without a map."""
     shape = flow.density_shape
     vectors = len(shape) == 1 and 2 <= shape[0] <= ENTRIES
     return flow.density_support.kind == "simplex" and vectors and "forward" not in flow.calls
@@ -53,12 +53,12 @@ def on_a_simplex(flow: Flow) -> bool:
     source="Aitchison 1982, The statistical analysis of compositional data: additive log-ratios",
 )
 def on_simplex(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""On a simplex as well a density is normalized and samples follow it: in the coordinates
-    $y_i = \log(x_i / x_K)$ it is $p(x) \prod_i x_i$, and that holds what sampling/follows-density and
-    sampling/follows-density[balance] say.
+    r"""On a simplex too, a density is normalized and samples follow it: in coordinates $y_i =
+    \log(x_i / x_K)$ it is $p(x) \prod_i x_i$, and satisfies sampling/follows-density and
+    sampling/follows-density[balance].
 
-    The volume is that of all coordinates but one, as of a Dirichlet distribution; that of the
-    surface, which differs by the root of their number, is understood.
+    The volume is that of all coordinates but one, as for a Dirichlet distribution; the surface
+    area, which differs by the root of their number, is accepted, too.
     """
     size = flow.density_shape[0]
     seen = [outcome(overlap.measure, flow, batch, offset) for offset in (0.0, 0.5 * math.log(size))]
@@ -75,7 +75,7 @@ def on_simplex(flow: SampledDensity, batch: Batch) -> Residual:
 def outcome(
     measure: Callable[..., Residual], flow: SampledDensity, batch: Batch, offset: float
 ) -> Residual | None:
-    """What a law says of the density in the other coordinates; None where nothing."""
+    """The residual of a law for the density in the other coordinates; None if it decides nothing."""
     try:
         return measure(charted(cast(Subject, flow), offset), batch)
     except Undecidable:
@@ -83,7 +83,9 @@ def outcome(
 
 
 def charted(subject: Subject, offset: float = 0.0) -> Subject:
-    """The density of log-ratios, which fill the space."""
+    """The subject in log-ratio coordinates, which fill the space; ``offset`` is added to its
+    log-density.
+    """
     calls = subject.calls
     other = subject.with_call("log_prob", partial(log_prob, calls["log_prob"], offset))
     other = other.with_call("sample", partial(log_ratio_samples, calls["sample"]))
@@ -91,7 +93,7 @@ def charted(subject: Subject, offset: float = 0.0) -> Subject:
 
 
 def log_prob(call: Callable[..., Any], offset: float, y: Array, context: Any = None) -> Array:
-    """The log-density of log-ratios."""
+    """The log-density of log-ratios ``y``, ``(n,)``."""
     full = np.concatenate([y, np.zeros((len(y), 1))], 1)
     full = full - full.max(1, keepdims=True)
     log_x = full - np.log(np.exp(full).sum(1, keepdims=True))
@@ -102,7 +104,7 @@ def log_prob(call: Callable[..., Any], offset: float, y: Array, context: Any = N
 def log_ratio_samples(
     call: Callable[..., Any], count: int, seed: int, context: Any = None
 ) -> Array:
-    """Log-ratios of samples."""
+    """Samples as log-ratios, ``(count, K - 1)``."""
     x = np.asarray(call(count, seed, context), dtype=np.float64)
     with np.errstate(all="ignore"):
         return np.asarray(np.log(x[..., :-1]) - np.log(x[..., -1:]))

@@ -1,4 +1,4 @@
-"""What a distribution of numbers says of itself besides its density."""
+"""Statements of a scalar distribution about itself: moments, entropy and distribution function."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ class DistributedDensity(Density, Distribution, Protocol):
 
 
 NAMES = ("mean", "variance", "entropy")
-# What rounding may do to an integral, what formulas may leave out (near special values of a
-# parameter libraries take a few terms of a series), and how often the disagreement of grids the
-# error may be.
+# Rounding of an integral; truncation of formulas (libraries use a short series near special
+# parameter values); and the multiple of the disagreement of grids that the error may be.
 ROUNDING, SERIES = {"float64": 1e-8, "float32": 1e-3}, {"float64": 1e-6, "float32": 1e-3}
 QUADRATURE_FACTOR = 20.0
-# Beyond this the integral is not known well enough; below it a density may miss mass one.
+# A larger error leaves the integral undecided; the deviation of the mass from one that is
+# permitted.
 UNSETTLED, MASS_MISSED = 1e-3, 1e-6
-# Where intervals are sought that are halved: between every so many samples, and beyond them in so many
-# steps between these multiples of their spread. What lies beyond them may be so many times what the last of them holds.
+# Initial intervals: between every SPARED-th point, and beyond them OUTWARD steps between these
+# multiples of the spread. The mass beyond may be BEYOND times that of the outermost interval.
 SPARED, REACHED, OUTWARD, TINY, BEYOND = 16, (0.1, 1e6), 32, 1e-6, 4.0
-# How near to 2 pi the length of an interval of angles is.
+# How near an interval of angles must be to the length 2 pi.
 AROUND = 1e-5
-# Intervals between points are halved where rules disagree, one of which takes their ends: a kink
-# beyond the last node of another rule is seen by that alone. Nodes, and how often.
+# Intervals are bisected if two rules disagree, one of which includes the ends: only that one
+# detects a kink beyond the last node of the other. Number of nodes and of bisections, and the
+# required agreement.
 INNER, WITH_ENDS, HALVINGS, AGREED = (10, 15), 12, 26, 1e-12
 
 
-# How far past the ends of a support a distribution function is asked for, in spreads.
+# Distances beyond the ends of a support at which a distribution function is evaluated, in spreads.
 PAST = (0.1, 1.0, 3.0)
-# The smallest number at which a density is asked for that refuses zero.
+# The smallest number at which a density is evaluated that rejects zero.
 FIRST = 1e-300
 
 
 @requires("it is a distribution of vectors")
 def univariate(flow: Flow) -> bool:
-    """A distribution of numbers."""
+    """Events are single numbers."""
     return math.prod(flow.density_shape) == 1
 
 
-def marginal_support(flow: Density) -> Support:
-    """Where the numbers of a distribution lie."""
+def _marginal_support(flow: Density) -> Support:
     return (flow.density_support.coordinates or (flow.density_support,))[0]
 
 
@@ -86,18 +86,17 @@ def marginal_support(flow: Density) -> Support:
     source="mean, variance and differential entropy are integrals of the density",
 )
 def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
-    r"""The mean, the variance and the entropy that a distribution tells are those of its density:
-    $\int x p$, $\int (x - \mu)^2 p$, $-\int p \log p$ (quadrature, one dimension).
+    r"""The stated mean, variance and entropy are those of the density: $\int x p$, $\int (x -
+    \mu)^2 p$, $-\int p \log p$ (quadrature, one dimension).
 
-    Where an integral does not settle, as of tails without a variance, nothing is said. On a circle
-    the mean may be the mean direction, and the variance one minus the length of the mean vector.
-    No variance is negative, and no mean lies outside of the support, which needs no integral.
-    They are told in the shape of an event, by copies in a batch for each, and are numbers where tails
-    are light.
+    Skipped if the integral does not converge, as the variance of heavy tails. On a circle the mean
+    may be the mean direction, and the variance one minus the length of the mean vector. No
+    variance is negative, and no mean lies outside of the support. Moments have the shape of an
+    event, are right for each copy in a batch, and finite if tails are light.
     """
     flat, flags = numbers_told(flow)
-    told = flat[:3]
-    if note := impossible(flow, told):
+    stated = flat[:3]
+    if note := impossible(flow, stated):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
     if note := misstated(flow, flags, where_mass_is(flow, batch, 1)):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)
@@ -108,39 +107,41 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
         if not flow.density_support.bounded and repeats(flow, batch):
-            raise Undecidable("the log-density repeats, as that of angles does: it has no mass")
-        values, error = refined(flow, batch, np.isfinite(told))
+            raise Undecidable("the log-density is periodic, as for angles: it has no mass")
+        values, error = refined(flow, batch, np.isfinite(stated))
     if not abs(values[0] - 1) <= MASS_MISSED:
         raise Undecidable(f"the density integrates to {values[0]:.6g}: its moments say nothing")
     found, error = values[1:], error[1:]
-    # Where no variance is stated, that of the grid is the scale of the mean.
+    # Without a stated variance, that of the grid scales the mean.
     spread = math.sqrt(max(found[1] if np.isfinite(found[1]) else grids[-1][2], 0.0))
     scale = np.array([spread + abs(found[0]), found[1], 1 + abs(found[2])])
-    settled = np.isfinite(told) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
+    settled = np.isfinite(stated) & np.isfinite(found) & (error <= UNSETTLED * scale / 20)
     if not settled.any():
         raise Undecidable("it states no mean, variance or entropy that its density determines")
     allowed = QUADRATURE_FACTOR * error + SERIES[flow.dtype] * scale
-    off = np.where(settled, np.abs(told - found), 0.0)
+    off = np.where(settled, np.abs(stated - found), 0.0)
     if around is not None:
-        off[:2] = np.fmin(off[:2], np.abs(told[:2] - around))
+        off[:2] = np.fmin(off[:2], np.abs(stated[:2] - around))
     worst = int(np.argmax(off / np.where(settled, allowed, 1.0)))
     return Residual(
         np.full(len(batch.x), off[worst]),
         allowed=float(allowed[worst]),
-        note=f"the {NAMES[worst]} is stated as {told[worst]:.6g}, that of its density is {found[worst]:.6g}",
+        note=f"the {NAMES[worst]} is stated as {stated[worst]:.6g}, that of its density is {found[worst]:.6g}",
         observed={
-            "told": np.full(len(batch.x), told[worst]),
+            "told": np.full(len(batch.x), stated[worst]),
             "of the density": np.full(len(batch.x), found[worst]),
         },
     )
 
 
-def impossible(flow: Density, told: Array) -> str:
-    """What no distribution has, among a mean and a variance that are told; empty if nothing is."""
-    mean, variance = map(float, told[:2])
+def impossible(flow: Density, stated: Array) -> str:
+    """The error message for a negative variance or a mean outside of the support; empty if there
+    is none.
+    """
+    mean, variance = map(float, stated[:2])
     if variance < 0:
         return f"the variance is stated as {variance:.6g}: no variance is negative"
-    support = marginal_support(flow)
+    support = _marginal_support(flow)
     around = abs(support.high - support.low - 2 * math.pi) < AROUND
     if math.isfinite(mean) and not around and not support.low <= mean <= support.high:
         return f"the mean is stated as {mean:.6g}, outside of the support"
@@ -148,9 +149,9 @@ def impossible(flow: Density, told: Array) -> str:
 
 
 def grid_moments(flow: Density, batch: Batch, nodes: int) -> Array:
-    """Mass, mean, variance, entropy and the mean of (cos x, sin x) of the density on one grid."""
+    """Mass, mean, variance, entropy and the mean of (cos x, sin x) on one grid, ``(6,)``."""
     samples = where_mass_is(flow, batch, 1)
-    support = marginal_support(flow)
+    support = _marginal_support(flow)
     x, weight = axis_points(flow, support, samples[:, 0], nodes, PANELS[1])
     log_p = density_at(flow, x)
     with np.errstate(all="ignore"):
@@ -163,12 +164,12 @@ def grid_moments(flow: Density, batch: Batch, nodes: int) -> Array:
 
 
 def refined(flow: Density, batch: Batch, stated: Array) -> tuple[Array, Array]:
-    """Mass, mean, variance and entropy by intervals that are halved where rules disagree, and their
-    errors: what lies beyond is not much more than what the outermost intervals hold. ``stated``: which of
-    mean, variance and entropy are finite numbers; nan of the others, whose integrals may have no end.
+    """Mass, mean, variance and entropy by adaptive bisection, and their errors, ``(4,)`` each,
+    assuming that the tail holds little more than the outermost intervals. ``stated``: which of
+    mean, variance and entropy are needed; others are nan, since their integrals may diverge.
     """
     samples = np.sort(where_mass_is(flow, batch, 1)[:, 0])
-    support = marginal_support(flow)
+    support = _marginal_support(flow)
     spread = max(float(np.ptp(np.quantile(samples, (0.1, 0.9)))), TINY)
     steps = spread * np.geomspace(*REACHED, OUTWARD)
     edges = np.concatenate([samples[0] - steps, samples[::SPARED], samples[-1] + steps])
@@ -195,8 +196,10 @@ def refined(flow: Density, batch: Batch, stated: Array) -> tuple[Array, Array]:
 
 
 def direction(flow: Density, grid: Array) -> Array | None:
-    """The mean direction and the circular variance of a density on an interval of length 2 pi."""
-    support = marginal_support(flow)
+    """The mean direction and the circular variance of a density on an interval of length 2 pi;
+    else None.
+    """
+    support = _marginal_support(flow)
     if not abs(support.high - support.low - 2 * math.pi) < AROUND:
         return None
     cosine, sine = grid[4:]
@@ -206,11 +209,11 @@ def direction(flow: Density, grid: Array) -> Array | None:
 
 
 def density_at(flow: Density, x: Array) -> Array:
-    """The log-density at numbers."""
+    """The log-density at numbers, ``(n,)``."""
     given = x.reshape(len(x), *flow.density_shape)
     values, refused = attempt(flow.log_prob, given, None)
-    if refused:  # an end of the support that does not belong to it
-        support = marginal_support(flow)
+    if refused:  # an end that does not belong to the support
+        support = _marginal_support(flow)
         low, high = np.nextafter(support.low, np.inf), np.nextafter(support.high, -np.inf)
         values = flow.log_prob(np.clip(given, FIRST if support.low == 0 else low, high), None)
     log_p = np.asarray(values, np.float64)
@@ -233,8 +236,8 @@ def density_at(flow: Density, x: Array) -> Array:
 )
 def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     r"""The distribution function is the integral of the density: $F(b) - F(a) = \int_a^b p(x)\,dx$
-    between any two points, and so are the exponential of its logarithm and one minus the survival
-    function where they are told as well.
+    between any two points. So are the exponential of its logarithm and one minus the survival
+    function if they are offered.
     """
     order = np.argsort(batch.x.reshape(len(batch.x)))
     x = batch.x.reshape(len(batch.x))[order]
@@ -245,7 +248,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
         worse = np.abs(np.diff(other) - mass) > np.abs(risen - mass)
         if (worse & np.isfinite(risen)).any():
             risen = np.where(worse, np.diff(other), risen)
-            note = f"by function {index + 1} of those beside cdf, as log_cdf or a survival function"
+            note = f"by function {index + 1} besides cdf, such as log_cdf or a survival function"
     gap = np.abs(risen - mass)
     allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
     known = np.isfinite(mass) & np.isfinite(error) & np.isfinite(gap) & (allowed < UNSETTLED)
@@ -253,7 +256,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
         note = ""
 
     def per_point(values: Array, first: float) -> Array:
-        """Values of the intervals at the points that end them, in the order of the batch."""
+        """Values of the intervals, assigned to their end points in the order of the batch."""
         out = np.full(len(x), first)
         out[order[1:]] = values
         return out
@@ -271,7 +274,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
 
 
 def told_otherwise(flow: Distribution, x: Array) -> list[Array]:
-    """The distribution function as other methods tell it, at numbers."""
+    """The distribution function by other methods (log_cdf, survival function), ``(n,)`` each."""
     if "functions" not in flow.calls:
         return []
     values, error = attempt(flow.calls["functions"], x.reshape(len(x), *flow.density_shape))
@@ -279,9 +282,9 @@ def told_otherwise(flow: Distribution, x: Array) -> list[Array]:
 
 
 def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
-    """The distribution function at numbers, nan where it refuses them, and at which rows it does; of points
-    with several entries that of each. Raises what it raises where it refuses all of them, and `Unsupported`
-    where it is one number for several entries.
+    """The distribution function, nan where it rejects points, and the accepted rows; entry by
+    entry for points with several entries. Raises its own error if it rejects all, and
+    `Unsupported` if it is one number for several entries.
     """
     given = x.reshape(len(x), *flow.density_shape)
     values, error = attempt(flow.cdf, given)
@@ -316,10 +319,8 @@ def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
     source="F(x) = P(X <= x) is defined for every number: that of HalfNormal is negative below zero (torch issue 46350)",
 )
 def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
-    """Where its declared support has ended a distribution function is 0 below it and 1 above it, or
-    refuses.
-    """
-    support = marginal_support(flow)
+    """Beyond its declared support a distribution function is 0 below and 1 above, or raises."""
+    support = _marginal_support(flow)
     ends = ((support.low, -1.0, 0.0), (support.high, 1.0, 1.0))
     if not flow.facts.declared or not any(math.isfinite(end) for end, _, _ in ends):
         raise Unsupported("its support has no end that is declared", waits=False)
@@ -328,8 +329,8 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     for end, sign, expected in ends:
         for step in PAST if math.isfinite(end) else ():
             point = end + sign * step * spread
-            told, refused = attempt(flow.cdf, np.full((1, *flow.density_shape), point))
-            value = np.nan if refused else float(np.asarray(told, np.float64).reshape(-1)[0])
+            result, refused = attempt(flow.cdf, np.full((1, *flow.density_shape), point))
+            value = np.nan if refused else float(np.asarray(result, np.float64).reshape(-1)[0])
             off = abs(value - expected)
             if np.isfinite(off) and off > worst:
                 worst, note = off, f"at {point:.4g}, where its support has ended, it is {value:.6g}"
@@ -340,8 +341,8 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
 
 
 def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
-    """The integrals of a density between neighbors of sorted points, and their errors: intervals
-    are halved where rules disagree.
+    """The integrals of a density between neighbours of sorted points ``(n,)``, and their errors,
+    ``(n - 1,)`` each, by adaptive bisection.
     """
     mass, error = np.zeros(len(x) - 1), np.zeros(len(x) - 1)
     owner, low, high = np.arange(len(x) - 1), x[:-1], x[1:]
@@ -353,7 +354,7 @@ def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
         parts = []
         for unit, weight in rules:
             points = middle[:, None] + half[:, None] * unit
-            points = np.clip(points, low[:, None], high[:, None])  # rounding leaves no support
+            points = np.clip(points, low[:, None], high[:, None])  # rounding may leave the support
             value = density(points.ravel()).reshape(points.shape)
             parts.append((value * weight).sum(1) * half)
         gap = np.ptp(parts, axis=0)
@@ -367,7 +368,7 @@ def between(density: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
 
 
 def with_ends(count: int) -> tuple[Array, Array]:
-    """The nodes and the weights of the rule of Lobatto, on [-1, 1]."""
+    """Nodes and weights of the Gauss-Lobatto rule on [-1, 1], ``(count,)`` each."""
     basis = np.polynomial.legendre.Legendre.basis(count - 1)
     nodes = np.concatenate([[-1.0], np.sort(basis.deriv().roots().real), [1.0]])
     return nodes, 2 / (count * (count - 1) * basis(nodes) ** 2)

@@ -1,4 +1,4 @@
-"""A density is nothing outside its declared support, and nothing wherever one coordinate is outside."""
+"""A density is zero outside its declared support, also if only one coordinate is outside."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from flowref.model import (
 )
 from flowref.model.abilities import Density, Flow
 
-# Points about the samples that look for mass outside the support, the largest weight of one, and
-# how many standard errors the mass must stand out by.
+# Points around the samples that look for mass outside the support, the largest weight of one, and
+# the standard errors by which the mass must deviate.
 LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
-# So many coordinates are moved at most, and by which share of their range, or by how much where they
-# have one end.
+# The largest number of coordinates that are moved, and the step as a share of their range, or
+# absolute with one end.
 MOST, BEYOND = 64, 0.3
 
 
 @requires("its support has no ends, or is that of angles", waits=False)
 def has_ends(flow: Flow) -> bool:
-    """A support that points may lie outside of. Angles repeat, or are assumed to be given so."""
+    """The support has an outside. Angles are periodic, or restricted to one period."""
     low, high = flow.density_support.ends
     angles = np.isclose(high - low, 2 * math.pi).all()
     bounded = flow.density_support.bounded and not angles
@@ -52,7 +52,7 @@ def has_ends(flow: Flow) -> bool:
     "density/support",
     about=VOLUME,
     points="data",
-    force=ADVICE,  # some document that they assume points inside, or check them only if asked to
+    force=ADVICE,  # some document that points must be inside, or check them only on request
     tolerance=STATISTICAL,
     scales=GIVEN,
     size=1,
@@ -61,12 +61,12 @@ def has_ends(flow: Flow) -> bool:
     source="a density is zero outside its support: what it gives there is mass that no sample takes",
 )
 def support(flow: SampledDensity, batch: Batch) -> Residual:
-    r"""Outside its declared support a density is $-\infty$ or refuses: it has no more mass there
-    than the share of the samples that fall there.
+    r"""Outside its declared support a density is $-\infty$ or raises: it has no more mass there
+    than the share of samples that fall there.
 
-    The mass is that of points about the samples, weighted by $p/r$, and stands out by five standard
-    errors. With probability 0.99 a density that goes on beyond the end of its support is seen
-    where that adds one part in fifty.
+    The mass is that of points around the samples, weighted by $p/r$, and must deviate by five
+    standard errors. With probability 0.99 it detects a density that continues beyond the end of
+    its support with two percent of its mass.
     """
     near = Fitted(sample_frame(flow, placing(flow, batch.seed + 1)), None)
     count = min(LOOKED, first_sample_count(flow))
@@ -78,7 +78,7 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
     contexts = None if draws.context is None else draws.context[outside]
     beyond = _beyond(flow, x[outside], contexts)
     if _repeats(flow, x[outside], contexts, beyond):
-        raise Unsupported("it repeats itself, as densities of angles do", waits=False)
+        raise Unsupported("it is periodic, as for angles", waits=False)
     weight = np.zeros(count)
     heights = beyond - near.log_density(x[outside])
     weight[outside] = np.minimum(np.exp(np.minimum(heights, 10.0)), WEIGHT)
@@ -96,19 +96,19 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
 
 
 def _beyond(flow: Density, flat: Array, context: Array | None) -> Array:
-    """The log-density outside, -inf where it refuses or gives no number."""
+    """The log-density outside, ``(n,)``, -inf if it raises or is not a number."""
     if not len(flat):
         return np.zeros(0)
     x = flat.reshape(-1, *flow.density_shape)
     try:
         log_p = np.asarray(flow.log_prob(x, context), dtype=np.float64).reshape(len(x))
-    except Exception:  # it refuses: some of them, or all
+    except Exception:  # it rejects some of them, or all
         return np.full(len(x), -np.inf)
     return np.where(np.isnan(log_p), -np.inf, log_p)
 
 
 def _repeats(flow: Density, flat: Array, context: Array | None, log_p: Array) -> bool:
-    """Whether the density outside is that of the point one period, the width of the support, off."""
+    """Whether the density outside equals that one period, the width of the support, away."""
     low, high = (np.broadcast_to(end, flat.shape[1:]) for end in flow.density_support.ends)
     closed = np.isfinite(low) & np.isfinite(high)
     if not closed.any() or not np.isfinite(log_p).any():
@@ -121,7 +121,7 @@ def _repeats(flow: Density, flat: Array, context: Array | None, log_p: Array) ->
 
 @requires("its events have one entry, or its support is no box", waits=False)
 def box(flow: Flow) -> bool:
-    """Of one coordinate any is all."""
+    """With a single coordinate this is density/support."""
     support = flow.density_support
     return math.prod(flow.density_shape) > 1 and not support.joint
 
@@ -140,9 +140,9 @@ def box(flow: Flow) -> bool:
     source="the indicator of a box is the product of those of its sides",
 )
 def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
-    """A density that is zero, no number or refused where all coordinates lie beyond their ends is so
-    beyond the end of one coordinate alone, of some coordinate at least: a point is outside as soon as
-    one of its coordinates is.
+    """A density that vanishes, or raises, where all coordinates are beyond their ends does so
+    beyond the end of some single coordinate as well: a point is outside as soon as one coordinate
+    is.
     """
     rows, wrong = len(batch.x), np.zeros(len(batch.x))
     judged = np.zeros(rows, dtype=bool)
@@ -172,7 +172,9 @@ def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
 
 
 def points_beyond_ends(flow: Density, size: int) -> list[Array]:
-    """Places beyond the lower and the upper ends, one for each coordinate; nan where there is no end."""
+    """Points beyond the lower and the upper ends, ``(size,)`` each; nan in coordinates without an
+    end.
+    """
     low, high = (np.broadcast_to(end, (size,)) for end in flow.density_support.ends)
     with np.errstate(invalid="ignore"):
         step = BEYOND * np.where(np.isfinite(high - low), high - low, 1.0)
@@ -181,6 +183,6 @@ def points_beyond_ends(flow: Density, size: int) -> list[Array]:
 
 
 def positive(flow: Density, x: Array, context: Array | None) -> bool:
-    """Whether the density at a point is a number above 0."""
+    """Whether the density at a point is positive."""
     out, refused = attempt(flow.log_prob, x.reshape(1, *flow.density_shape), context)
     return not refused and bool(np.isfinite(np.asarray(out, dtype=np.float64)).all())

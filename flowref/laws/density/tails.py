@@ -1,5 +1,5 @@
-"""How a density decays far out, and latents that a base does not count: along these it is the same however far
-they are moved.
+"""Decay of a density far out, and latents missing from the base log-density, along which it is
+constant.
 """
 
 from __future__ import annotations
@@ -41,24 +41,23 @@ from flowref.model import (
 from flowref.model.abilities import Density, Flow, Invertible, offers
 from flowref.model.budget import means
 
-# Points on random rays, and how few do where a log-density is dear; how far they reach, in units of
-# the spread, and the mass beyond which they accuse, twice.
+# Points on random rays, the least number for expensive log-densities; the range of distances in
+# units of the spread, and the mass above which two estimates are a violation.
 RAYS, FEW_RAYS, NEAR, REACH, MASS = 1_024, 16, 0.1, 1e8, 1e3
-# As few samples tell where the mass is where they are dear, and where each takes a second or so.
+# Samples that locate the mass for expensive samplers, and for those that take about a second each.
 PLACED, BARELY = 64, 8
-# Blocks of latents that are moved one at a time, by how much, by how much a base falls there that
-# decays, and what rounding may do to one that does not; and how far that has to be so, where a map
-# goes so far.
+# Blocks of latents that are moved separately, the step, the fall of a decaying base, the rounding
+# of a constant one, and the larger distance at which it must still be constant.
 BLOCKS, FAR, FALL, LEVEL, FARTHER = 16, 30.0, 100.0, 1e-6, 3_000.0
-# As few are enough to tell halves; and how many times what one call of several may take is spent on one.
+# The least number of blocks, and the share of the budget of a call that is spent on one.
 FEWEST, SPARED = 2, 3
-# Samples gather at an end where more than the share GATHERED of them lies within the share END of their
-# range: of more than MANY, where a few at an end are no accident.
+# Samples accumulate at an end if more than GATHERED of them lie within the share END of their
+# range, for more than MANY samples, of which a few may be there by chance.
 END, GATHERED, MANY = 0.01, 0.004, 1_000
 
 
 class InvertibleDensity(Density, Invertible, Protocol):
-    """A density with its map, which goes both ways."""
+    """A density with an invertible map."""
 
 
 @law(
@@ -76,18 +75,17 @@ class InvertibleDensity(Density, Invertible, Protocol):
     source="a density that stays up along rays does not integrate to one; Markov's inequality",
 )
 def tails(flow: Density, batch: Batch) -> Residual:
-    r"""The density decays: its mass $\int p\,dx$, estimated from points $m + r u$ on random rays
-    with $\log r$ uniform, is not a thousand.
+    r"""The density decays: its mass $\int p\,dx$, estimated at points $m + r u$ on random rays
+    with $\log r$ uniform, stays below $10^3$.
 
-    The estimate has the mass as its mean, so that for a density it exceeds $10^3$ with probability
-    $10^{-3}$ at most, twice with $10^{-6}$: that much accuses. The rays reach so far that a density
-    is seen for certain that stays where a standard normal is at four in every dimension. Where nothing
-    tells whether a support ends, it accuses only if the base falls along some latents and not along
-    others, as where the log-density of one scale was forgotten; that is looked for first, since few
-    rays are of such latents alone.
-
-    Where a log-density is dear fewer rays are asked, down to 16: they accuse as rarely, and what stays up
-    along a fifth of all directions is met by both estimates with probability 0.94.
+    The estimate has the mass as its mean, so for a density it exceeds $10^3$ with probability at
+    most $10^{-3}$, and twice with $10^{-6}$, which is the violation. The rays reach far enough to
+    detect any density that stays constant where a standard normal is four standard deviations out
+    in every dimension. If the support may be bounded, it is a violation only if the base falls
+    along some latents and not along others, as with a missing log-scale; this is tested first,
+    since few rays consist of such latents alone. Expensive log-densities get fewer rays, at least
+    16: a density constant along a fifth of all directions is then still detected with probability
+    0.94.
     """
     found = [*forgotten(flow, batch)]
     if found and not any(ends_there(flow, batch, *one) for one in found):
@@ -97,7 +95,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
             observed={"log of the mass": np.array([np.inf])},
             note="the log-density falls along some latents, and is the same however far others are moved",
         )
-    # Samples that tell where the mass is are not drawn for nothing.
+    # Samples that locate the mass are drawn only if the rays are affordable.
     rays = affordable_row_count(flow, RAYS, FEW_RAYS, "log_prob")
     means().foresee(f"log_prob of {rays} points, twice", call_work(flow, "log_prob", rays, 2))
     center, spread = _center_and_width(flow, batch.seed)
@@ -105,7 +103,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
     mass = min(logs)
     if mass > math.log(MASS) and _may_end(flow, batch):
         raise Undecidable(
-            "the density stays up where no sample is; where its support ends can be declared "
+            "the density does not decay where there are no samples; its support can be declared "
             "(?support=)"
         )
     return Residual(
@@ -117,7 +115,7 @@ def tails(flow: Density, batch: Batch) -> Residual:
 
 
 def _center_and_width(flow: Density, seed: int) -> tuple[Array, Array]:
-    """Where the mass is, and how wide: as samples tell, if there are any, else the origin and one."""
+    """The location and the width of the mass by samples, else the origin and one."""
     size = math.prod(flow.density_shape)
     if offers(flow, SampledDensity):
         try:
@@ -128,14 +126,14 @@ def _center_and_width(flow: Density, seed: int) -> tuple[Array, Array]:
             center, spread = center_and_spread(flat)
             if (spread > 0).all():
                 return center, spread
-        except Exception:  # samples are the affair of other laws; the origin will do
+        except Exception:  # other laws report a failing sampler; use the origin
             pass
     return np.zeros(size), np.ones(size)
 
 
 def _may_end(flow: Density, batch: Batch) -> bool:
-    """Whether samples gather at an end that is not declared, or the density repeats as that of angles
-    does, or there are no samples to tell.
+    """Whether samples accumulate at an undeclared end, the density is periodic, or there are no
+    samples to decide.
     """
     if not offers(flow, SampledDensity):
         return not flow.facts.declared and (
@@ -164,7 +162,7 @@ def _log_mass(
     sphere = math.log(2) + 0.5 * size * math.log(math.pi) - math.lgamma(0.5 * size)
     context = None if batch.context is None else np.repeat(batch.context[:1], rays, 0)
     points = center + spread * np.exp(log_r)[:, None] * u
-    # What is no number is left out, which makes the mass no larger.
+    # Points that are not a number are left out, which makes the mass no larger.
     log_p = log_prob_at_points(flow, points, context, lost=1.0)
     terms = log_p + size * log_r + sphere + float(np.log(spread).sum())
     terms = terms[np.isfinite(terms)] + math.log(span) - math.log(rays)
@@ -174,8 +172,8 @@ def _log_mass(
 
 
 def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
-    """Whether the density may well be the same along some latents, since it repeats, as of angles, or
-    since samples end there, as of what is uniform between ends. ``which``: the call that gives them.
+    """Whether the density may be constant along some latents: it is periodic, or samples end
+    there, as for uniform distributions. ``which``: the call that gives latents.
     """
     if repeats(flow, batch):
         return True
@@ -185,14 +183,14 @@ def ends_there(flow: Density, batch: Batch, which: str, latents: Array) -> bool:
         draws = density_samples(flow, pilot(flow), batch.seed)
         x = draws.flat.reshape(-1, *flow.density_shape)
         z = np.asarray(flow.calls[which](x, draws.context).value).reshape(len(x), -1)[:, latents]
-    except Exception:  # samples are the affair of other laws
+    except Exception:  # other laws report a failing sampler
         return False
-    # Of few samples there is always one at an end: together the latents give enough.
+    # A few samples always have one at an end: pooled latents are enough.
     return samples_gather_at_end(z if len(z) > MANY else z.reshape(-1, 1))
 
 
 def samples_gather_at_end(flat: Array) -> bool:
-    """Whether samples gather at an end, as those of bounded supports do."""
+    """Whether samples ``(n, size)`` accumulate at an end, as for bounded supports."""
     low, high = flat.min(0), flat.max(0)
     near = END * (high - low)
     shares = ((flat < low + near).mean(0), (flat > high - near).mean(0))
@@ -200,13 +198,13 @@ def samples_gather_at_end(flat: Array) -> bool:
 
 
 def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
-    """The call that maps data to latents, and latents along which the base is the same far out, while it
-    falls along others: it knows where it ends, and some are not counted.
+    """The call from data to latents, and latents along which the base is constant far out while it
+    falls along others: these are missing from its log-density.
     """
     if not offers(flow, InvertibleDensity):
         return
     try:
-        ways = normalizing_calls(flow)  # either, where user code does not say which it is
+        ways = normalizing_calls(flow)  # both, if user code does not declare it
     except Unsupported:
         return
     for which in ways:
@@ -216,19 +214,20 @@ def forgotten(flow: Flow, batch: Batch) -> Iterator[tuple[str, Array]]:
 
 
 def _affordable(flow: InvertibleDensity) -> int:
-    """How many blocks there are: fewer where calls are so dear that no time would be left."""
+    """The number of blocks within the budget."""
     rows = affordable_row_count(flow, 4 * BLOCKS // SPARED + 1, 0, "forward", "inverse", "log_prob")
     return max(FEWEST, min(BLOCKS, SPARED * rows // 4))
 
 
 def _forgotten(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
-    """Such latents, where a call maps data to latents; none where all are, or it is not known. A scale
-    that other latents tell may be so large far out that nothing falls: what is forgotten is so everywhere.
+    """Such latents for one call, a mask; none if all are constant, or it is undecided. A scale
+    computed from other latents may be so large that nothing falls at one point: missing latents
+    are constant everywhere.
     """
     context = None if batch.context is None else batch.context[:1]
     try:
         z = np.asarray(flow.calls[which](batch.x[:1], context).value, np.float64)
-    except Exception:  # which error is the affair of other laws
+    except Exception:  # other laws report the error
         return np.zeros(0, dtype=int)
     found = _flat_base_latents(flow, z, context, which)
     if not len(found):
@@ -240,7 +239,7 @@ def _forgotten(flow: InvertibleDensity, batch: Batch, which: str) -> Array:
 def _flat_base_latents(
     flow: InvertibleDensity, z: Array, context: Array | None, which: str
 ) -> Array:
-    """Latents along which the base is the same, from one point of them on, ``(1, *latent)``."""
+    """The latents along which the base is constant from one point on, ``(1, *latent)``."""
     there, back = flow.calls[which], flow.calls[OPPOSITE[which]]
     none = np.zeros(0, dtype=int)
     try:
@@ -255,11 +254,11 @@ def _flat_base_latents(
         reached = there(x, contexts)
         log_p, _ = answered(flow, x, contexts)
         base = log_p - reported(flow, reached, len(x))
-    except Exception:  # which error is the affair of other laws
+    except Exception:  # other laws report the error
         return none
     off = np.abs(np.asarray(reached.value) - moved).reshape(len(x), -1).max(1)
     change = np.where(off < LEVEL * FAR, base - base[0], np.nan)[1:].reshape(-1, len(steps))
-    # Of each by itself: where scales depend on other latents it is vast along these alone.
+    # Relative to each point: scales that depend on other latents are huge along these only.
     size = np.abs(log_p[0]) + np.abs(log_p[1:]).reshape(-1, len(steps))
     rounding = np.where(np.isfinite(size), LEVEL * (1 + size), 0.0)
     near, far = change[:, :2], change[:, 2:]

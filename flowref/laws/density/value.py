@@ -1,5 +1,5 @@
-"""Densities: the change of variables, of the whole map and of its parts; what comes beside samples, and from copies
-in one batch; and total mass one.
+"""Densities: the change of variables of the whole map and of its parts; log-densities returned
+with samples, and of expanded distributions; and total mass one.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from flowref.model.abilities import (
 
 
 class BasedDensity(Based, Density, Protocol):
-    """A density with that of its base."""
+    """A density with its base."""
 
 
 class MappedDensity(BasedDensity, Bijection, Protocol):
-    """A density with that of its base, and the map between them."""
+    """A density with its base and the map between them."""
 
 
 class ComposedDensity(BasedDensity, Composite, Protocol):
-    """A density, that of its base, and the parts of the map between them."""
+    """A density with its base and the parts of its map."""
 
 
 class LabelledDensity(Density, LabelledSampler, Protocol):
-    """A density, and samples that come with theirs."""
+    """A density whose sampler also returns log-densities."""
 
 
 class ExpandingDensity(Density, Expanding, Protocol):
@@ -66,11 +66,11 @@ class ExpandingDensity(Density, Expanding, Protocol):
 
 CHANGE = "log p(x) = log p_Z(f(x)) + log|det df/dx|; Dinh et al., Real NVP (arXiv:1605.08803), section 3.1"
 QUADRATURE_FACTOR = 20.0
-# What no solver that anybody would use is off by.
+# A deviation that no usable solver has.
 GROSS = 0.5
-# By how much an error of an iterative inverse may grow in the log-density.
+# The factor by which the log-density may amplify the error of an iterative inverse.
 GROWTH = 16.0
-# How torch.distributions refuses a point, which it was asked to check for.
+# The message with which torch.distributions rejects points outside the support.
 OUTSIDE = "ValueError: Expected value argument"
 LOW_DIMENSIONAL = "quadrature is done in one and two dimensions"
 
@@ -78,7 +78,9 @@ LOW_DIMENSIONAL = "quadrature is done in one and two dimensions"
 def change(
     flow: BasedDensity, x: Array, context: Array | None, call: Call[Mapped]
 ) -> tuple[Array, Array, Array]:
-    """log p(x) as reported, the base log-density at the latent, and the log-det of the map to it."""
+    """The reported log p(x), the base log-density at the latent, and the log-det of the map to it,
+    ``(n,)`` each.
+    """
     out = call(x, context)
     base = np.asarray(flow.base_log_prob(out.value, context), dtype=np.float64).reshape(len(x))
     return (
@@ -104,7 +106,8 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     density, base, ladj = change(flow, batch.x, batch.context, normalizing_call(flow))
     gap = density - base - ladj
     if flow.promises.get("direction") == "either" and "inverse" in flow.calls:
-        # User code does not say which call maps data to latents; the identity may hold with either.
+        # User code does not declare which call maps data to latents; the identity may hold with
+        # either.
         _, other, back = change(flow, batch.x, batch.context, flow.calls["inverse"])
         opposite = density - other - back
         if np.nanmax(np.abs(opposite), initial=0.0) < 1e-6 * (
@@ -134,15 +137,15 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     source=f"{CHANGE}, and the chain rule for its layers",
 )
 def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
-    r"""The log-density is that of the base where the last part ends plus the log-dets of all parts,
-    each at the point where it is reached: $\log p(x) = \log p_Z(z_n) + \sum_i \mathrm{ladj}_i(z_{i-1})$.
+    r"""The log-density is that of the base at the output of the last part plus the log-dets of all
+    parts, each at its own input: $\log p(x) = \log p_Z(z_n) + \sum_i \mathrm{ladj}_i(z_{i-1})$.
     """
     rows = len(batch.x)
     z, total, size = _latents_through_parts(flow, batch)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)
     base = np.asarray(flow.base_log_prob(z, batch.context), dtype=np.float64).reshape(rows)
     finite = finite_rows(base, total)
-    # What reaches the base is as large as the sum of squares that its log-density takes.
+    # The rounding of the base is that of the sum of squares in its log-density.
     reach = np.where(finite, np.abs(base), 0.0) + rows_max(z)
     return Residual(
         density - base - total,
@@ -153,8 +156,8 @@ def log_prob_by_parts(flow: ComposedDensity, batch: Batch) -> Residual:
 
 
 def _latents_through_parts(flow: ComposedDensity, batch: Batch) -> tuple[Array, Array, Array]:
-    """The latents to which the parts map the points one after the other, the sum of their log-dets,
-    and that of their magnitudes.
+    """The latents after all parts, the sum of their log-dets, and the sum of magnitudes of these.
+    Raises `Unsupported` if the parts do not compose.
     """
     rows = len(batch.x)
     z, total, size = batch.x, np.zeros(rows), np.zeros(rows)
@@ -171,7 +174,7 @@ def _latents_through_parts(flow: ComposedDensity, batch: Batch) -> tuple[Array, 
     return z, total, size
 
 
-# So many samples of each context show whether they lie in the order of their contexts.
+# Samples per context that show their order.
 SEVERAL = 2
 
 
@@ -189,8 +192,8 @@ SEVERAL = 2
     source="a sampler that returns log-densities saves a second pass: log q(x) = log p_Z(z) - log|det dx/dz|",
 )
 def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
-    """The log-densities that come beside samples are the log-densities of these samples, each under
-    the context that it was drawn for.
+    """The log-densities returned with samples are those of these samples, each under its own
+    context.
     """
     rows, each = len(batch.x), SEVERAL
     out = None if batch.context is None else _drawn_for_each(flow, batch, each)
@@ -202,7 +205,7 @@ def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
     if x.shape != (count, *flow.density_shape):
         raise Unsupported(f"{count} samples come in shape {x.shape}")
     if beside.size != count:
-        note = f"{beside.size} log-densities come beside {count} samples"
+        note = f"{beside.size} log-densities come with {count} samples"
         return Residual(np.full(rows, np.inf), note=note)
     density = np.asarray(flow.log_prob(x, context), np.float64).reshape(rows, each)
     allowed = left_open(flow, x, context, density.reshape(count), batch.seed)
@@ -221,7 +224,7 @@ def beside_samples(flow: LabelledDensity, batch: Batch) -> Residual:
 
 
 def _drawn_for_each(flow: LabelledDensity, batch: Batch, each: int) -> Mapped | None:
-    """So many samples of each context, those of the first one first; None where it draws one alone."""
+    """``each`` samples per context, those of the first one first; None if only one is drawn."""
     count = len(batch.x) * each
     out, _ = attempt(flow.sample_log_prob, count, batch.seed, batch.context)
     fits = out is not None and np.shape(out[0]) == (count, *flow.density_shape)
@@ -231,7 +234,7 @@ def _drawn_for_each(flow: LabelledDensity, batch: Batch, each: int) -> Mapped | 
 def left_open(
     flow: Density, x: Array, context: Array | None, density: Array, seed: int
 ) -> Array | float:
-    """What an iterative inverse that is within its tolerance may change, ``(batch,)``."""
+    """The possible change within the tolerance of an iterative inverse, ``(n,)``, or 0."""
     tolerance = flow.certainty.inverse
     if not tolerance:
         return 0.0
@@ -255,8 +258,8 @@ def left_open(
     source="torch.distributions: expand returns the same distribution with its batch dimensions expanded",
 )
 def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
-    """Each of the copies that a distribution is expanded to has the log-density of the distribution,
-    and takes the points that it takes.
+    """Each copy of an expanded distribution has the log-density of the distribution, and accepts
+    the same points.
     """
     several, error = attempt(flow.expanded, batch.x, batch.context)
     rows = len(batch.x)
@@ -285,13 +288,13 @@ def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
     "quadrature is done in few dimensions; sampling/follows-density judges the mass of what is sampled"
 )
 def unsampled(flow: Flow) -> bool:
-    """Of many dimensions samples tell as much."""
+    """In many dimensions sampling laws judge the mass."""
     return math.prod(flow.density_shape) <= 2 or "sample" not in flow.calls
 
 
 @requires(LOW_DIMENSIONAL, waits=True)
 def low_dimensional(flow: Flow) -> bool:
-    """Few dimensions, for a product grid; the reason tells how many there are."""
+    """A product grid needs few dimensions; the reason names their number."""
     size = math.prod(flow.density_shape)
     if size > 2:
         raise Unsupported(f"{LOW_DIMENSIONAL}; it has {size}")
@@ -307,7 +310,7 @@ def on_a_box(flow: Flow) -> bool:
 
 @requires("its formulas are promised on a part of the support only")
 def promised_everywhere(flow: Flow) -> bool:
-    """The mass is counted on the whole support."""
+    """The mass is that of the whole support."""
     return not flow.promises.get("truncated-domain")
 
 
@@ -333,10 +336,10 @@ def promised_everywhere(flow: Flow) -> bool:
 )
 def normalizes(flow: Density, batch: Batch) -> Residual:
     r"""The density integrates to one: $\int e^{\log p(x)}\,dx = 1$ (quadrature, one and two
-    dimensions), with the masses of numbers that samples repeat, where there are some.
+    dimensions), including the masses of atoms.
     """
     mass, error = total_mass(flow, batch)
-    if len(points := atoms(flow, batch.seed)):  # of which it is the mass, and no density
+    if len(points := atoms(flow, batch.seed)):  # a mass, not a density
         more = np.exp(np.asarray(flow.log_prob(points.reshape(-1, *flow.density_shape), None)))
         mass = min(mass, mass + float(more.sum()), key=lambda one: abs(one - 1))
     allowed = (
@@ -347,7 +350,7 @@ def normalizes(flow: Density, batch: Batch) -> Residual:
     )
     if not np.isfinite(mass) or allowed > 0.05:
         raise Undecidable(
-            f"the quadrature does not settle (estimate {mass:.4g}, error {error:.1g})"
+            f"the quadrature does not converge (estimate {mass:.4g}, error {error:.1g})"
         )
     if allowed < abs(mass - 1) < GROSS and mass_of_steps(flow, batch, mass - 1):
         raise Undecidable(

@@ -1,4 +1,4 @@
-"""Which layers a multi-scale map has, and whether they run."""
+"""The layers of a multi-scale map, and whether they run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEFORE, AFTER, FINAL = 3, 3, 4
     **{**WHOLE, "scales": GIVEN},
 )
 def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
-    """Every layer that has parameters runs in both calls, equally often."""
+    """Every layer with parameters runs in both calls, equally often."""
     x = np.asarray(
         draw_points(flow.domain, (1, *flow.event_shape), np.random.default_rng(batch.seed))
     )
@@ -67,8 +67,8 @@ def lists_layers(flow: MultiScaled) -> bool:
     **{**WHOLE, "scales": GIVEN},
 )
 def real_nvp_architecture(flow: MultiScaled, batch: Batch) -> Residual:
-    """Each level has three checkerboard couplings, a squeeze and three channel couplings with twice
-    the hidden width; the last has four checkerboard couplings.
+    """Each level has three checkerboard couplings, a squeeze and three channel couplings with
+    twice the hidden width; the last has four checkerboard couplings.
     """
     *inner, last = flow.multi_scale.architecture
     expected = [("checkerboard",) * BEFORE + ("squeeze",) + ("channel",) * AFTER] * len(inner)

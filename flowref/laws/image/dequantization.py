@@ -1,4 +1,4 @@
-"""Dequantization: levels and noise make reals, and lose nothing."""
+"""Dequantization: levels plus noise are reals, without loss of information."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ BOUND_ERROR = {"float64": 1e-9, "float32": 1e-3}
     "its number of levels is not known", waits=True, remedy="say ?preprocessing=alpha,bound,bins"
 )
 def has_levels(flow: Flow) -> bool:
-    """Dequantization is judged where the number of levels is declared."""
+    """The number of levels is declared."""
     declared = flow.facts.preprocessing
     return declared is not None and bool(declared.bins)
 
 
 def levels_of(flow: Flow) -> int:
-    """The number of levels that are dequantized."""
+    """The number of levels."""
     return int(preprocessing_of(flow).bins or 0)
 
 
 def dequantized(flow: Dequantizer, levels: Array, noise: Array, dtype: str) -> Array:
-    """Levels with noise, as one number per event's entry, ``(batch, entries)``; levels and noise
-    are one per event.
+    """Levels plus noise, both one number per event, as ``(n, entries)``. Raises `Unsupported` if
+    the shape differs.
     """
     shape = (len(levels), *[1] * len(flow.event_shape))
     whole = np.ones((len(levels), *flow.event_shape))
@@ -103,11 +103,11 @@ def dequantize_floor(flow: Dequantizer, batch: Batch) -> Residual:
     source=f"{THEIS}, by Jensen's inequality",
 )
 def dequantize_bound(flow: Dequantizer, batch: Batch) -> Residual:
-    r"""The mean log-density of dequantized data bounds the log-probability of the level:
-    $E_u \log p(k + u) \le \log \int_0^1 p(k + u)\,du$.
+    r"""The mean log-density of dequantized data bounds the log-probability of the level: $E_u \log
+    p(k + u) \le \log \int_0^1 p(k + u)\,du$.
 
-    $p$ are narrow normal densities within the level, for which only noise that fills it keeps the
-    bound.
+    The $p$ are narrow normal densities within the level, for which only noise that fills it
+    satisfies the bound.
     """
     from scipy.special import erf
 

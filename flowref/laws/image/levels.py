@@ -1,6 +1,4 @@
-"""Following a map through its levels: what enters and leaves each level, and which latents are
-whose.
-"""
+"""The levels of a map: inputs, outputs and latents of each."""
 
 from __future__ import annotations
 
@@ -18,9 +16,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Passage(NamedTuple):
-    """One level in one call: what entered it and what left it, in rows, and the log-dets of its
-    modules.
-    """
+    """One level in one call: its input and output as rows, and the log-dets of its modules."""
 
     entered: Array
     left: Array
@@ -28,8 +24,8 @@ class Passage(NamedTuple):
 
 
 class Traversal(NamedTuple):
-    """Points on the data side and what each level made of them, the latents in rows, the log-det of
-    the call, and that of the modules around the levels.
+    """Points on the data side and their passage through each level, the latents as rows, the
+    log-det of the call, and that of modules outside the levels.
     """
 
     x: Array
@@ -40,12 +36,12 @@ class Traversal(NamedTuple):
 
 
 def sizes(flow: MultiScaled) -> list[int]:
-    """How many entries leave after each level."""
+    """The number of entries that leave after each level."""
     return [int(np.prod(shape)) for shape in flow.multi_scale.shapes]
 
 
 def owned(flow: MultiScaled) -> list[Array]:
-    """Which entries of the flattened latents are those of each level."""
+    """The indices of the flattened latents of each level."""
     if flow.multi_scale.entries:
         return [np.array(level, dtype=int) for level in flow.multi_scale.entries]
     ends = np.cumsum([0, *sizes(flow)])
@@ -53,7 +49,7 @@ def owned(flow: MultiScaled) -> list[Array]:
 
 
 def ordinary_data_points(flow: MultiScaled, batch: Batch) -> Array:
-    """As many ordinary points on the data side as the batch has."""
+    """As many ordinary points on the data side as the batch has, ``(n, *event)``."""
     rng = np.random.default_rng(batch.seed)
     data = flow.multi_scale.call == "forward"
     support = flow.domain if data else flow.codomain or flow.domain
@@ -62,17 +58,17 @@ def ordinary_data_points(flow: MultiScaled, batch: Batch) -> Array:
 
 
 def level_module_names(flow: MultiScaled) -> list[str]:
-    """The modules of all levels."""
+    """Names of the modules of all levels."""
     return [name for level in flow.multi_scale.levels for name in level]
 
 
 def contexts(flow: MultiScaled, batch: Batch) -> Array | None:
-    """The contexts of the batch."""
+    """The contexts of the batch, None if it takes none."""
     return None if flow.context_shape is None else batch.context
 
 
 def flattened(value: Array, rows: int) -> Array:
-    """A batch of latents as rows."""
+    """Latents as ``(n, entries)``."""
     return np.asarray(value, dtype=np.float64).reshape(rows, -1)
 
 
@@ -82,7 +78,9 @@ def in_eval(flow: Living, step: Step[Outcome]) -> Outcome:
 
 
 def passages(flow: MultiScaled, trace: Sequence[Passed], rows: int) -> list[Passage]:
-    """What entered and left every level, from what its modules did."""
+    """The input and output of every level, from the trace of its modules. Raises `Unsupported` if
+    levels do not run one by one.
+    """
     passed = []
     for level in flow.multi_scale.levels:
         runs = [run for run in trace if run.name in level]
@@ -100,7 +98,9 @@ def total_ladj(runs: Sequence[Passed], rows: int) -> Array:
 
 
 def traversal(flow: MultiScaled, batch: Batch) -> Traversal:
-    """A call from data to latents on ordinary points."""
+    """A call from data to latents at ordinary points. Raises `Unsupported` if it returns no
+    log-det.
+    """
     x, context, which = (
         ordinary_data_points(flow, batch),
         contexts(flow, batch),

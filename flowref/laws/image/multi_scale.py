@@ -1,6 +1,4 @@
-"""Multi-scale maps: a part of the entries leaves after each level, and the rest goes on to the
-next.
-"""
+"""Multi-scale maps: some entries leave after each level, and the others go on to the next."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ class InvertibleMultiScale(Invertible, MultiScaled, Protocol):
 
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
-# What is followed is which entries go where, which does not depend on the point.
+# The routing of entries does not depend on the point.
 WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": NEARBY, "effort": 2}
 
 
@@ -45,7 +43,7 @@ WHOLE: dict[str, Any] = {"size": 3, "local": False, "scales": NEARBY, "effort": 
 )
 def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
     """The latents of all levels together have as many entries as the data, each level as many as
-    its shape tells.
+    its shape declares.
     """
     x, levels, z, _, _ = traversal(flow, batch)
     entries, shapes = x[0].size, sizes(flow)
@@ -56,7 +54,7 @@ def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
     if z.shape[1] != entries or sum(shapes) != entries:
         note = (
             f"the data have {entries} entries, the latents {z.shape[1]}, "
-            f"the levels {shapes} together {sum(shapes)}"
+            f"the levels {shapes}, in total {sum(shapes)}"
         )
     elif left != shapes:
         note = f"after the levels {left} entries leave; their shapes say {shapes}"
@@ -67,8 +65,8 @@ def dims_conserved(flow: MultiScaled, batch: Batch) -> Residual:
 
 @law("multi-scale/split", key="multi-scale/split-exact", tolerance=EXACT, source=DINH, **WHOLE)
 def split_exact(flow: MultiScaled, batch: Batch) -> Residual:
-    """What leaves after a level and what goes on are together what the level gave, each entry once
-    and bit for bit.
+    """The entries that leave after a level and those that go on are together its output, each once
+    and bitwise.
     """
     _, levels, z, _, _ = traversal(flow, batch)
     entries = owned(flow)
@@ -114,7 +112,7 @@ def log_det_total(flow: MultiScaled, batch: Batch) -> Residual:
     **WHOLE,
 )
 def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
-    """What has left after a level has no influence on the latents of later levels: that derivative
+    """Entries that left after a level do not affect the latents of later levels: that derivative
     is exactly zero.
     """
     x, context, which = (
@@ -156,8 +154,8 @@ def factored_inert(flow: MultiScaled, batch: Batch) -> Residual:
     **WHOLE,
 )
 def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
-    """In the inverse every level is given what it gave, and gives what it was given: parts are
-    joined as they were split.
+    """In the inverse every level receives its output, and returns its input: parts are joined as
+    they were split.
     """
     x, levels, z, _, _ = traversal(flow, batch)
     which = flow.multi_scale.call
@@ -180,8 +178,8 @@ def recombines(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     tolerance = flow.certainty.inverse * (1 + size)
     worst = int(np.nan_to_num(value, nan=np.inf).max(0).argmax())
     seen = {"largest difference at each level": value}
-    verb = "given" if worst % 2 == 0 else "said to have been given"
-    note = f"level {worst // 2} is {verb} something else in the inverse"
+    verb = "receives" if worst % 2 == 0 else "returns"
+    note = f"level {worst // 2} {verb} something else in the inverse"
     return Residual(
         value,
         scale=size,

@@ -1,4 +1,4 @@
-"""Preprocessing: the logit of bounded data, its part in the likelihood, and scaling."""
+"""Preprocessing: the logit of bounded data, its log-det, and scaling."""
 
 from __future__ import annotations
 
@@ -39,16 +39,15 @@ class RescaledDensity(Density, Rescaled, Protocol):
 
 
 class PulledBijection(Bijection, Pulling, Protocol):
-    """A map whose gradients the framework gives."""
+    """A map with vector-Jacobian products."""
 
 
 REAL_NVP = "Dinh et al., Real NVP (arXiv:1605.08803), section 4.1"
-# Events up to this size have their Jacobian taken.
+# Factors of the data.
 FACTORS = (255.0, 1 / 256, 3.0)
 # Rounding of a logit and its inverse, in units of the roundoff of p, which lies in (0, 1).
 ROUNDTRIP_FACTOR = 32.0
-# Without alpha the ends of the range are no data; this far inside, every float32 is a number of its
-# own.
+# Without alpha the ends of the range are excluded; this far inside, float32 values are distinct.
 MARGIN = 1e-5
 UNKNOWN = "its preprocessing of bounded data is not known"
 
@@ -68,7 +67,7 @@ def closed_range(flow: Flow) -> bool:
 
 
 def preprocessing_of(flow: Flow) -> Preprocessing:
-    """What is declared of the preprocessing."""
+    """The declared preprocessing."""
     if flow.facts.preprocessing is None:
         raise Unsupported(UNKNOWN)
     return flow.facts.preprocessing
@@ -119,8 +118,8 @@ def affine_scale_bits(flow: RescaledDensity, batch: Batch) -> Residual:
     source=f"{REAL_NVP}; the largest noise rounds to the next level, so that data reach both ends",
 )
 def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
-    r"""The ends of the data's range are data: values, log-dets and gradients are finite at $0$ and
-    $b$, and beside $b$.
+    """The ends of the data's range are data: values, log-dets and gradients are finite at $0$, at
+    $b$ and next to $b$.
     """
     bound, call = preprocessing_of(flow).bound, normalizing_call(flow)
     kind = np.dtype(flow.dtype).type
@@ -129,7 +128,7 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
     rows = x.reshape(len(x), -1)
     for row, end in zip(rows, ends, strict=False):
         row[:] = end
-    # Beside rows of each end alone, one with all of them among other data.
+    # Rows with one end only, and one row with all of them among other data.
     rows[-1][: len(ends)] = ends[: rows.shape[1]]
     x = rows.reshape(x.shape)
     out = call(x, batch.context)
@@ -157,8 +156,8 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
     source="the sigmoid undoes the logit to the roundoff of p, in float32 as well",
 )
 def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
-    r"""The sigmoid undoes the logit on the range of the data:
-    $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1 - 2\alpha)$, in float32 too.
+    r"""The sigmoid undoes the logit on the range of the data: $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1
+    - 2\alpha)$, in float32 too.
     """
     logit = preprocessing_of(flow)
     back = OPPOSITE[flow.normalizing]
@@ -167,7 +166,7 @@ def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     ratios, returned = [], {}
     for dtype in ("float64", "float32") if flow.dtype == "float64" else ("float32",):
         call = flow.calls[flow.normalizing]
-        if dtype == flow.dtype:  # what it refuses of its own range is an error
+        if dtype == flow.dtype:  # rejecting its own range is an error
             latents = call.under(x, batch.context, dtype=dtype)
         else:
             latents, error = attempt(call.under, x, batch.context, dtype=dtype)
@@ -175,7 +174,7 @@ def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
                 continue
         rounded = np.asarray(latents.value, dtype=np.float64)
         again = flow.calls[back].under(rounded, batch.context, dtype=dtype).value
-        # The latent was rounded to its dtype, and is handed back in it.
+        # The latent was rounded to its dtype, and is passed back in it.
         allowed = ROUNDTRIP_FACTOR * float(np.finfo(dtype).eps) / 2 / logit.slope
         ratios.append(
             rows_max(np.nan_to_num(np.asarray(again, dtype=np.float64) - x, nan=np.inf)) / allowed

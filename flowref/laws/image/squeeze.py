@@ -1,4 +1,4 @@
-"""Squeezes: windows of positions become channels, and nothing else happens."""
+"""Squeezes: windows of positions become channels, by a permutation of entries."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from flowref.model import (
 from flowref.model.abilities import Squeezed
 
 DINH = "Dinh et al. 2017, Real NVP (arXiv:1605.08803), section 3.6"
-# A squeeze is the same at every point: few small measurements say all.
+# A squeeze is the same at every point: few small measurements suffice.
 WHOLE: dict[str, Any] = {"size": 1, "local": False, "scales": GIVEN, "effort": 2}
-# The corners of a window of 2 by 2 as "real_nvp" numbers them, each as f i + j.
+# The corners of a window of 2 by 2 in the order of "real_nvp", each as f i + j.
 DIAGONALS = (0, 3, 1, 2)
 
 
 class Images(NamedTuple):
-    """The images that a squeeze takes: the call that makes positions channels, their shape, and the
-    ends of their values.
+    """The images that a squeeze takes: the call that turns positions into channels, their shape,
+    and the range of their values.
     """
 
     call: Call[Mapped]
@@ -40,13 +40,13 @@ class Images(NamedTuple):
     high: float
 
     def squeezed(self, factor: int) -> tuple[int, int, int]:
-        """The shape that a squeeze makes of them."""
+        """The shape after the squeeze."""
         channels, height, width = self.shape
         return factor**2 * channels, height // factor, width // factor
 
 
 def input_images(flow: Squeezed) -> Images:
-    """What the squeeze takes; `Unsupported` where it has no such call, or takes no images."""
+    """The inputs of the squeeze. Raises `Unsupported` if it has no such call, or takes no images."""
     which = flow.squeezing.call
     forwards = which == "forward"
     support = flow.domain if forwards else flow.codomain or flow.domain
@@ -63,7 +63,7 @@ def input_images(flow: Squeezed) -> Images:
 
 
 def distinct(count: int, low: float, high: float) -> Array:
-    """So many different numbers, which single precision holds too, from within an interval."""
+    """Distinct numbers within an interval that are exact in single precision, ``(count,)``."""
     steps = np.arange(1, count + 1, dtype=np.float64)
     if np.isfinite(low) and np.isfinite(high):
         return np.asarray(
@@ -75,10 +75,10 @@ def distinct(count: int, low: float, high: float) -> Array:
 
 
 def sources(flow: Squeezed, seed: int) -> tuple[Array, tuple[int, ...]]:
-    """Which entry of the image each entry of the output is, for two images `(2, outputs)`, or -1;
+    """The image entry of each output entry, for two images ``(2, outputs)``, -1 if there is none;
     and the output's shape.
 
-    The images hold the same numbers, all different, in two orders.
+    The images hold the same distinct numbers in two orders.
     """
     call, shape, low, high = input_images(flow)
     count = int(np.prod(shape))
@@ -94,11 +94,10 @@ def sources(flow: Squeezed, seed: int) -> tuple[Array, tuple[int, ...]]:
 
 
 def squeezed_entries(flow: Squeezed, seed: int) -> Array:
-    """The entries of the image that each output is, as `(channel, row, column)` per output `(f^2 C,
-    H/f, W/f, 3)`.
+    """The image entry of each output entry as (channel, row, column), ``(f^2 C, H/f, W/f, 3)``.
 
-    Raises `Unsupported` for what is no permutation of entries into the shape of a squeeze, which is
-    another law's business.
+    Raises `Unsupported` if it is no permutation into the shape of a squeeze, which another law
+    reports.
     """
     taken = input_images(flow)
     entries, shape = sources(flow, seed)
@@ -111,7 +110,7 @@ def squeezed_entries(flow: Squeezed, seed: int) -> Array:
 
 
 def orders(channels: int, factor: int) -> dict[str, Array]:
-    """The orders in use: which (channel, corner) each output channel is, `(f^2 C, 2)`."""
+    """The common orders: the (channel, corner) of each output channel, ``(f^2 C, 2)``, by name."""
     corners = np.arange(factor**2)
     by_channel = [(c, corner) for c in range(channels) for corner in corners]
     named = {
@@ -124,8 +123,8 @@ def orders(channels: int, factor: int) -> dict[str, Array]:
 
 
 def order_of(flow: Squeezed, seed: int) -> str:
-    """The name of the order in which the channels come out, or ""; `Unsupported` where a window
-    does not stay one.
+    """The name of the order of the channels, or "". Raises `Unsupported` if a window is not mapped
+    to one position.
     """
     pixels = squeezed_entries(flow, seed)
     factor, declared = flow.squeezing.factor, flow.squeezing.order
@@ -135,7 +134,7 @@ def order_of(flow: Squeezed, seed: int) -> str:
         return ""
     named = orders(input_images(flow).shape[0], factor)
     alike = [name for name, order in named.items() if np.array_equal(seen[:, 0, 0], order)]
-    # With one channel two of the orders are the same.
+    # With one channel two of the orders coincide.
     return declared if declared in alike else (alike or [""])[0]
 
 
@@ -146,8 +145,8 @@ def order_of(flow: Squeezed, seed: int) -> str:
     **WHOLE,
 )
 def permutes(flow: Squeezed, batch: Batch) -> Residual:
-    """A squeeze puts every entry of the image into the output once, bit for bit, and in the same
-    place for every image.
+    """A squeeze maps every entry of the image to one output entry, bitwise, and in the same place
+    for every image.
     """
     entries, shape = sources(flow, batch.seed)
     expected = input_images(flow).squeezed(flow.squeezing.factor)
@@ -167,8 +166,8 @@ def permutes(flow: Squeezed, batch: Batch) -> Residual:
 
 @law("squeeze/permutes[windows]", key="squeeze/windows-stay", tolerance=EXACT, source=DINH, **WHOLE)
 def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
-    """The channels at a position of the output are the entries of one window of the image, the one
-    at that position.
+    """The channels at a position of the output are the entries of the window of the image at that
+    position.
     """
     pixels = squeezed_entries(flow, batch.seed)
     windows = pixels[..., 1:] // flow.squeezing.factor
@@ -185,13 +184,13 @@ def windows_stay(flow: Squeezed, batch: Batch) -> Residual:
 
 @requires("its documentation states no order of channels")
 def order_documented(flow: Squeezed) -> bool:
-    """Only a squeeze whose documentation tells the order of its channels is held to it."""
+    """The order of the channels is documented."""
     return bool(flow.squeezing.order)
 
 
 @requires("its order of channels is documented")
 def order_undocumented(flow: Squeezed) -> bool:
-    """The other ones get advice."""
+    """Without documentation it is advice."""
     return not flow.squeezing.order
 
 
@@ -204,7 +203,7 @@ def order_undocumented(flow: Squeezed) -> bool:
     **WHOLE,
 )
 def declared_order(flow: Squeezed, batch: Batch) -> Residual:
-    """The channels come out in the order that the documentation tells."""
+    """The channels are in the documented order."""
     seen = order_of(flow, batch.seed)
     order = flow.squeezing.order
     note = f"the order is {seen or 'none that has a name'}; it is documented as {order}"
@@ -221,8 +220,8 @@ def declared_order(flow: Squeezed, batch: Batch) -> Residual:
     **WHOLE,
 )
 def known_order(flow: Squeezed, batch: Batch) -> Residual:
-    """The channels come out in one of the orders in use (pixel_unshuffle, space_to_depth,
-    real_nvp), or in a documented one.
+    """The channels are in one of the common orders (pixel_unshuffle, space_to_depth, real_nvp), or
+    in a documented one.
     """
     return flags(not order_of(flow, batch.seed), len(batch.x), "no order that has a name")
 

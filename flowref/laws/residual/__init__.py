@@ -1,1 +1,1 @@
-"""Laws of residual maps, x + g(x) with a contraction g."""
+"""Residual maps, x + g(x) with a contraction g."""

@@ -1,4 +1,4 @@
-"""What a residual map owes to its promise that g is a contraction."""
+"""The promise of a residual map that g is a contraction."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from flowref.model import (
 )
 from flowref.model.abilities import Bijection, Differentiable, Flow, offers
 
-# By which factors points are moved apart, so that pairs of all distances are compared.
+# Factors by which points are moved apart, so that pairs at all distances are compared.
 APART = (1e-3, 0.3, 1.0, 10.0)
-# What a declared constant may be off: it is a bound, so that rounding alone may exceed it.
+# Tolerance of a declared constant: as a bound it may be exceeded by rounding.
 SLACK, UNITS = 1e-6, 64 * np.finfo(np.float64).eps
 SOURCE = (
     "Behrmann et al., Invertible Residual Networks (arXiv:1811.00995), theorem 1: x + g(x) is invertible "
@@ -32,7 +32,7 @@ SOURCE = (
 
 @requires("its events and its latents are of different sizes", waits=True)
 def event_matches_latent_shape(flow: Flow) -> bool:
-    """The identity maps a set to itself."""
+    """x + g(x) needs events and latents of one shape."""
     return flow.event_shape == flow.latent_shape
 
 
@@ -62,7 +62,7 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
         there, fine = rest(flow, other, batch.context)
         distance = norm(other - batch.x)
         far = fine & good & (distance > 1e-6 * (1 + norm(batch.x)))
-        # What is rounded away of a short distance is none of g's doing.
+        # Rounding of a short distance is not due to g.
         lost = UNITS * (norm(here) + norm(there) + norm(batch.x) + norm(other))
         with np.errstate(all="ignore"):
             ratio = (norm(here - there) - lost) / distance
@@ -82,7 +82,7 @@ def contraction(flow: Bijection, batch: Batch) -> Residual:
 
 
 def promised_lipschitz_constant(flow: Flow) -> float:
-    """The Lipschitz constant that g has at most."""
+    """The declared Lipschitz constant of g. Raises `Undecidable` if it is not below 1."""
     bound = float(flow.promises["contraction"])
     if not 0 < bound < 1:
         raise Undecidable(
@@ -92,12 +92,12 @@ def promised_lipschitz_constant(flow: Flow) -> float:
 
 
 def rest(flow: Bijection, x: Array, context: Array | None) -> tuple[Array, Array]:
-    """g(x) of each row, flat, and where it is finite."""
+    """g(x) of each row, ``(n, d)``, and where it is finite, ``(n,)``."""
     g = np.asarray(flow.forward(x, context).value, dtype=np.float64) - x
     good = finite_rows(g.reshape(len(x), -1))
     return np.where(good[:, None], g.reshape(len(x), -1), 0.0), good
 
 
 def norm(x: Array) -> Array:
-    """The Euclidean norm of each row."""
+    """The Euclidean norm of each row, ``(n,)``."""
     return np.asarray(np.linalg.norm(x.reshape(len(x), -1), axis=1))

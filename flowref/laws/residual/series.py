@@ -1,4 +1,4 @@
-"""Estimated log-dets of residual maps are sums of their series: nothing else has its terms."""
+"""Estimated log-dets of residual maps are sums of their power series."""
 
 from __future__ import annotations
 
@@ -40,28 +40,27 @@ from flowref.model import (
 from flowref.model.abilities import Bijection, Flow, Refinable, offers
 from flowref.model.steps import Train
 
-# Estimates of the first stage, of which the second has four times as many, by the operations that one
-# takes; and how often a point stands in a batch: what a call draws for all rows, as a number of terms, is
-# averaged over calls alone. More often where operations of all rows and calls leave room for it.
+# Work and number of estimates of the first stage, the factor of the second; and copies of a point
+# in a batch: random numbers shared by all rows, as a number of terms, are averaged over calls only.
+# More copies if the work permits.
 WORK, LEAST, ESTIMATES, LATER, REPEATS = 60_000, 80, 600, 4, (128, 1024)
 ROOM = 400_000_000
-# From this share of what accuses on the second stage is looked at, which alone accuses.
+# From this share of the allowed difference on, the second stage decides.
 CONSPICUOUS = 0.4
-# After so many terms a series is not cut.
+# Longer series are not truncated.
 LONGEST = 60
-# Between these shares of themselves values move where twice the steps lead elsewhere; and how many times what that
-# changes in a log-det steps are off, at most: first order leaves as much again.
+# The range of relative changes of values under twice the steps that shows a solver; and the factor
+# of the change of a log-det that its steps may leave: at first order they leave as much again.
 MOVES, BEYOND = (1e-10, 0.1), 3.0
-# So many points are measured, those of a batch at which a series is farthest from its first term.
+# Points that are measured: those of the batch with the series farthest from its first term.
 MEASURED = 4
-# How many terms are told apart by how much each has at how many points; from so many calls on that have another
-# factor than most the mean of a factor is known, and how far it may be off whatever its standard error. What has
-# so nearly the same terms everywhere tells none apart.
+# Number of terms to separate by their size at this many points; the number of calls with an unusual
+# factor from which on its mean is known, its tolerance whatever the standard error, and the
+# relative size below which terms are not independent.
 APART, FEWEST, SEEN, OFF, INDEPENDENT = 6, 12, 50, 0.1, 1e-6
-# Points must tell a series from what it converges to; a contraction that is next to nothing has one
-# term.
-TELLING = 0.02
-# How near the sum of many terms is to the log-det of what has a series.
+# A series must differ from its limit at some points; a tiny contraction has a single term.
+RELEVANT = 0.02
+# Relative agreement of the sum of many terms with the log-det.
 STILL_OFF = 1e-6
 
 
@@ -80,13 +79,14 @@ STILL_OFF = 1e-6
     "Chen et al., Residual Flows (arXiv:1906.02735), theorem 1, without bias",
 )
 def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
-    r"""Where $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det J_f|$, or
-    the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1} \mathrm{tr}(J_g^k) / k$, with
-    one n for all points; where it is promised to be without bias, $\log|\det J_f|$. Where a map takes steps, it is
-    $\log|\det J_f|$ but for what steps of half the length change. Where calls draw how many terms they sum, the mean
-    factor of each of the first terms is that of these sums as well, however little the term is.
+    r"""If $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det
+    J_f|$, or the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1}
+    \mathrm{tr}(J_g^k) / k$, with one n for all points; if it is promised to be unbiased,
+    $\log|\det J_f|$. For a solver, steps of half the length give the allowed difference. If calls
+    draw the number of terms, the mean factor of each of the first terms is right as well, however
+    small the term is.
 
-    Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
+    Five standard errors are allowed; if a first stage is conspicuous, fresh draws decide.
     """
     return means_of_series(flow, batch)
 
@@ -104,17 +104,17 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     "theorem 1",
 )
 def train_log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
-    r"""A log-det that is estimated in train mode alone is on average $\log|\det J_f|$ there, as the sum of a
-    series or of the steps of a solver, or the sum of the first n terms of its series.
+    r"""A log-det that is estimated in train mode only is on average $\log|\det J_f|$ there, as the
+    sum of a series or of the steps of a solver, or the sum of the first n terms of its series.
 
-    Five standard errors are allowed; where a first stage is conspicuous, fresh draws decide.
+    Five standard errors are allowed; if a first stage is conspicuous, fresh draws decide.
     """
     drawn_in_training(flow, batch)
     return means_of_series(flow, batch, Train())
 
 
 def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> Residual:
-    """How far means of estimates are from all that they may estimate."""
+    """The smallest deviation of mean estimates from the permitted values."""
     matrices, truth, usable = true_log_dets(flow, batch)
     rest = matrices - np.eye(matrices.shape[1], matrices.shape[2])
     rest = np.where(np.isfinite(rest), rest, 0.0)
@@ -122,12 +122,12 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
     finer = with_more_steps(flow, batch)
     if finer is None:
         usable &= np.linalg.norm(rest, 2, axis=(1, 2)) < CONTRACTS
-        # What has one term tells nothing; nor does what its first term tells alone.
-        usable &= np.abs(sums[0] - truth) > TELLING * (1e-3 + np.abs(truth))
+        # Points with a single relevant term decide nothing.
+        usable &= np.abs(sums[0] - truth) > RELEVANT * (1e-3 + np.abs(truth))
         if not usable.any():
-            # As weights are given there may be no series at all: other states decide.
+            # With the given weights there may be no series: other states decide.
             none = np.zeros(len(batch.x))
-            note = "nowhere is its Jacobian that of a contraction beside the identity"
+            note = "its Jacobian is nowhere the identity plus a contraction"
             return Residual(none, decidable=none > 0, note=note)
     total, usable = len(batch.x), usable & (np.abs(truth) < LARGE)
     wide = Terms.of(batch.rows(usable), rest[usable], sums[LONGEST - 1][usable], truth[usable])
@@ -138,7 +138,7 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
     context = None if batch.context is None else batch.context[:1]
     operations = flow.forward.observe(batch.x[:1], context).operations
     several = min(ESTIMATES, max(LEAST, WORK // max(1, operations)))
-    # What draws nothing is called twice, at each look anew.
+    # Deterministic estimates are called twice, anew at each look.
     times = 1
     if estimates_are_random(flow, batch, mode):
         entries = several * (1 + LATER) * batch.x.size * max(1, operations)
@@ -186,8 +186,8 @@ def means_of_series(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL)
 
 @dataclass(frozen=True)
 class Terms:
-    """Points of a batch, their log-dets, and the terms of their series, ``(points, terms)``; ``factors``:
-    what tells the factor of each of the first terms of a sum of these at all points.
+    """Points of a batch, their log-dets, and the terms of their series, ``(points, terms)``;
+    ``factors``: the linear map from estimates to the factor of each of the first terms.
     """
 
     batch: Batch
@@ -197,7 +197,7 @@ class Terms:
 
     @classmethod
     def of(cls, batch: Batch, rest: Array, whole: Array, truth: Array) -> Terms | None:
-        """Those of a contraction, whose terms add up to its log-det; None where these cannot be told apart."""
+        """The terms of a contraction whose sum is its log-det; None if terms cannot be separated."""
         near = np.abs(whole - truth) <= STILL_OFF * (1 + np.abs(truth))
         if near.sum() < FEWEST:
             return None
@@ -213,8 +213,9 @@ class Terms:
         return cls(batch, truth, terms, np.linalg.pinv(first / sizes) / sizes[:, None])
 
     def excesses(self, estimates: Array, cut: int) -> list[float]:
-        """How far the factors of terms are on average from those of the log-det, and of the sums of the first
-        1, 2, ..., ``cut`` terms, beside what is allowed. What a call draws once for all points is none of it.
+        """The deviation of mean factors of terms from those of the log-det, and of the sums of the
+        first 1, 2, ..., ``cut`` terms, relative to the allowed one. Random numbers shared by all
+        points do not count.
         """
         each = estimates @ self.factors.T
         error = standard_errors(each)
@@ -226,8 +227,8 @@ class Terms:
 
 
 def with_more_steps(flow: Flow, batch: Batch) -> LivingDifferentiable | None:
-    """The same with twice the steps, where these lead elsewhere: then its log-det is added up along a path. More
-    terms of a series leave the map as it is.
+    """The flow with twice the steps, if these change its values: its log-det is then integrated
+    along a path. None otherwise, as more terms of a series do not change the map.
     """
     if not flow.certainty.log_det or not offers(flow, Refinable):
         return None
@@ -247,8 +248,8 @@ def of_steps(
     truth: Array,
     mode: Mode,
 ) -> Array:
-    """What steps of half the length change, in estimates of the same draws and in the log-det of the map: as much
-    again is what they leave.
+    """The change under steps of half the length, in estimates of the same draws and in the
+    log-det, ``(rows,)``: the remaining error is of the same size.
     """
     one, other = (fresh_estimates(each, batch, 1, LEAST, mode=mode) for each in (flow, finer))
     changed = np.abs((one - other).mean(0))
@@ -257,14 +258,16 @@ def of_steps(
 
 
 def scattered_rows(values: Array, chosen: Array, rows: int) -> Array:
-    """Values of some rows in their places among all; zeros elsewhere."""
+    """Values placed in the chosen rows, zeros elsewhere, ``(rows,)``."""
     out = np.zeros(rows)
     out[chosen] = values
     return out
 
 
 def partial_sums(rest: Array) -> list[Array]:
-    """The sums of the first 1, 2, ... terms for Jacobians of g, ``(points, D, D)``."""
+    """The sums of the first 1, 2, ... terms for Jacobians of g, ``(points, d, d)``; each
+    ``(points,)``.
+    """
     power, total, sums = np.eye(rest.shape[1]), np.zeros(len(rest)), []
     for k in range(1, LONGEST + 1):
         power = power @ rest
@@ -274,7 +277,7 @@ def partial_sums(rest: Array) -> list[Array]:
 
 
 def estimates_are_random(flow: LivingDifferentiable, batch: Batch, mode: Mode = EVAL) -> bool:
-    """Whether estimates differ from call to call. Raises `Undecidable` where values do."""
+    """Whether estimates differ from call to call. Raises `Undecidable` if values do."""
     outs: list[Mapped] = repeated_calls(flow, batch, FEW, mode=mode)
     first = np.asarray(outs[0].value)
     if not all(np.allclose(first, out.value, rtol=1e-3, atol=1e-3) for out in outs[1:]):
@@ -283,9 +286,7 @@ def estimates_are_random(flow: LivingDifferentiable, batch: Batch, mode: Mode = 
 
 
 def looseness(flow: LivingDifferentiable, batch: Batch, truth: Array) -> Array:
-    """How far the log-det is from that of a point within the tolerance of an iteration: the map may be
-    the one that iterates.
-    """
+    """The change of the log-det within the tolerance of an iterative map, ``(rows,)``."""
     tolerance = inverse_tolerance(flow, batch.x)
     if not tolerance.any():
         return np.zeros(len(truth))

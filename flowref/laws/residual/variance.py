@@ -1,4 +1,4 @@
-"""How far a series of random length may be trusted: its variance is finite where it stops seldom enough."""
+"""The variance of a series of random length: finite if it stops rarely enough."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from flowref.model import (
 )
 from flowref.model.abilities import Differentiable, Flow
 
-# What rounding of a Jacobian may do to its eigenvalues.
+# Rounding of the eigenvalues of a Jacobian.
 ROUNDED = 1e-6
 
 
 @requires("it promises no geometric_stop, so the length of its series is not known")
 def stops(flow: Flow) -> bool:
-    """A geometric number of terms."""
+    """The number of terms is geometrically distributed."""
     return bool(flow.promises.get("geometric-stop"))
 
 
@@ -44,15 +44,15 @@ def stops(flow: Flow) -> bool:
     "is reached",
 )
 def finite_variance(flow: Differentiable, batch: Batch) -> Residual:
-    r"""A series that stops after each term with chance p has terms of size $\rho^k / k$ at a point where
-    $J_g$ has the spectral radius $\rho$, divided by chances that fall as $(1 - p)^k$: their squares
-    have a finite mean where $\rho^2 \le 1 - p$.
+    r"""A series that stops after each term with probability p has terms of size $\rho^k / k$ at a
+    point where $J_g$ has spectral radius $\rho$, divided by probabilities $(1 - p)^k$: their
+    variance is finite if $\rho^2 \le 1 - p$.
 
-    An advice: with an infinite variance estimates are right on average, and no number of them shows it.
+    Advice: with an infinite variance estimates are still unbiased.
     """
     stop, rows = float(flow.promises["geometric-stop"]), len(batch.x)
     if not 0 < stop < 1:
-        raise Undecidable(f"it promises to stop with a chance of {stop:g}; expected one below 1")
+        raise Undecidable(f"it promises to stop with probability {stop:g}; expected one below 1")
     refuse_large(batch)
     matrices = flow.jacobian("forward", batch.x, batch.context)
     rest = (matrices - np.eye(matrices.shape[1])).reshape(rows, -1)
@@ -64,5 +64,5 @@ def finite_variance(flow: Differentiable, batch: Batch) -> Residual:
         allowed=ROUNDED,
         decidable=known,
         observed={"spectral radius": radius, "to go on": np.full(rows, 1 - stop)},
-        note=f"it goes on with a chance of {1 - stop:.3g}, and g has a spectral radius of {radius.max():.3g}",
+        note=f"it continues with probability {1 - stop:.3g}, and g has a spectral radius of {radius.max():.3g}",
     )

@@ -1,1 +1,1 @@
-"""Laws of what normalizes each sample by itself: instance, group and layer normalization."""
+"""Instance, group and layer normalization, which normalize each sample by itself."""

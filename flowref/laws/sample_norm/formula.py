@@ -1,4 +1,4 @@
-"""Laws of instance, group and layer normalization, as calls show them and by no name."""
+"""Instance, group and layer normalization, as measured by calls, whatever the names."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ BA, WU, ZHANG, SINGH = (
     "Zhang and Sennrich 2019, Root Mean Square Layer Normalization (arXiv:1910.07467)",
     "Singh and Krishnan 2019, Filter Response Normalization Layer (arXiv:1911.09737)",
 )
-# Samples over which a line is fitted, and in a batch that is judged.
+# Samples for a linear fit, and rows of a batch that is judged.
 MANY, ROWS = 24, 6
-# A spread beside which no eps counts that training may come to.
+# A spread for which any trained eps is negligible.
 HUGE = 1e20
-# By how much a value is moved.
+# The shift of a value.
 MOVED = 3.0
 
 
 @requires("it holds parameters that are neither weights nor biases")
 def holds_weights_alone(flow: BatchNormal) -> bool:
     """Every parameter has a number for each channel, group or entry: others may mix statistics, as
-    switchable normalization does. Of what takes no mean away one per channel may be a threshold, or eps.
+    in switchable normalization. Without a mean, one number per channel may be a threshold, or eps.
     """
     shape = flow.event_shape
     counts = {shape[0], shape[-1], int(np.prod(shape)), flow.normalizer.groups}
@@ -50,8 +50,8 @@ def holds_weights_alone(flow: BatchNormal) -> bool:
 
 @requires("which of its values are normalized together is not known", waits=True)
 def whole_groups(flow: BatchNormal) -> bool:
-    """One value moves the outputs of all that are seen to be normalized together with it. Of what divides by a mean
-    square a name says which these are.
+    """One value affects the outputs of all values known to be normalized together with it. For
+    root mean square norms the class name gives these.
     """
     if not centers(flow):
         return True
@@ -64,7 +64,7 @@ def whole_groups(flow: BatchNormal) -> bool:
 
 
 def others(flow: BatchNormal) -> list[int]:
-    """The sizes of the parameters that are not known for weight or bias."""
+    """The sizes of parameters other than weight and bias."""
     step, known = Weights(), flow.normalizer.roles.values()
     trained = flow.play([step]).of(step)
     return [int(np.size(value)) for name, value in trained.items() if name not in known]
@@ -80,17 +80,17 @@ def others(flow: BatchNormal) -> list[int]:
     source=f"{BA}, section 3; {WU}, section 3; {ZHANG}, section 4; {SINGH}, section 3",
 )
 def formula(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, or
-    $w (x - \mu) / (\sqrt{v} + \epsilon) + b$, with mean and variance of the values of the sample that
-    are normalized together, and one eps, whatever their spread and offset. What takes no mean away
-    has zero and their mean square instead, and may have a threshold.
+    r"""In train mode every entry of the output is $w (x - \mu) / \sqrt{v + \epsilon} + b$, or $w
+    (x - \mu) / (\sqrt{v} + \epsilon) + b$, with mean and variance over the values of the sample
+    that are normalized together, and one eps, whatever their spread and offset. Without centering,
+    the mean is zero and the variance the mean square, and a threshold is permitted.
     """
     rng = np.random.default_rng(batch.seed)
     spread = HUGE if others(flow) else WIDE
     wide = spread * normal_batch(flow, rng, MANY)
     wide_y = output(flow, wide, Train())
     z = normal_batch(flow, rng, ROWS)
-    if others(flow):  # each channel may have an eps of its own, which counts for nothing here
+    if others(flow):  # each channel may have an eps of its own, which is negligible here
         found: list[tuple[float, Divisor]] = [(0.0, np.sqrt)]
     else:
         found, spread = divisors(flow, wide, wide_y, NARROW * z), 10.0 ** rng.uniform(-3, 2)
@@ -122,12 +122,12 @@ def formula(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{WU}, section 1: without statistics of batches, training and inference are the same",
 )
 def modes_agree(flow: BatchNormal, batch: Batch) -> Residual:
-    """What normalizes each sample by itself, and keeps no statistics, is the same map in train and
-    in eval mode.
+    """A layer that normalizes each sample by itself, without running statistics, is the same map
+    in train and eval mode.
     """
     x = normal_batch(flow, np.random.default_rng(batch.seed), ROWS)
     trained, evaluated = output(flow, x, Train()), output(flow, x, Eval())
     if np.shape(trained) != np.shape(evaluated):
         return Residual(np.array([[np.inf]]), note="the modes return other shapes")
     off = (np.abs(trained - evaluated) / (1 + np.abs(trained))).max()
-    return Residual(np.array([[off]]), note="train mode is another map than eval mode")
+    return Residual(np.array([[off]]), note="train mode and eval mode are different maps")

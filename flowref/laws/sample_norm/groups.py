@@ -1,5 +1,5 @@
-"""The values of a sample that are normalized together: their moments, and what they are divided by beside
-their spread, the constant eps, as the narrowest samples show it.
+"""The groups of values of a sample that are normalized together: their moments, and the constant
+eps, measured with the narrowest samples.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from flowref.model.steps import Train
 from flowref.model.structure.lines import fit_lines
 
 Divisor = Callable[[Array], Array]
-# The least share of the narrowest variance that counts for an eps, and how often that is measured.
+# The least share of the narrowest variance that counts as an eps, and the number of measurements.
 LEAST, TIMES = 1e-9, 4
 
 normalizes_samples = Requirement(
     lambda flow: flow.normalizer.statistics in SAMPLE, "it normalizes no sample by itself"
 )
-# What it divides by is a spread about the mean.
-centers = Requirement(lambda flow: flow.normalizer.spread == DEVIATION, "it takes no mean away")
+# It divides by a spread about the mean.
+centers = Requirement(
+    lambda flow: flow.normalizer.spread == DEVIATION, "it does not subtract the mean"
+)
 keeps_nothing = Requirement(
     lambda flow: not flow.normalizer.tracks, "its eval mode has statistics of its own"
 )
 
 
 def normalized_view(flow: BatchNormal, rows: int) -> tuple[Shape, tuple[int, ...]]:
-    """The shape of a batch in which what is normalized together lies along axes, and these axes."""
+    """A shape of the batch in which groups lie along axes, and these axes."""
     normalizer, event = flow.normalizer, flow.event_shape
     if normalizer.groups > 1:
         return (rows, normalizer.groups, math.prod(event) // normalizer.groups), (2,)
@@ -40,8 +42,8 @@ def normalized_view(flow: BatchNormal, rows: int) -> tuple[Shape, tuple[int, ...
 
 
 def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
-    """Mean and variance of the values of each sample that are normalized together, in the shape of
-    the batch; zero and mean square, where no mean is taken away.
+    """Mean and variance of each group, broadcast to the shape of the batch; zero and mean square
+    without centering.
     """
     view, axes = normalized_view(flow, len(values))
     rows = np.asarray(values, dtype=np.longdouble).reshape(view)
@@ -56,13 +58,13 @@ def spread_over(flow: BatchNormal, values: Array) -> tuple[Array, Array]:
 
 
 def values_together(flow: BatchNormal) -> int:
-    """How many values of a sample are normalized together."""
+    """The number of values in a group."""
     view, axes = normalized_view(flow, 1)
     return math.prod(view[axis] for axis in axes)
 
 
 def group_constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spread: float) -> Array:
-    """Random numbers, one for all values that are normalized together."""
+    """Random numbers, one per group, broadcast to the shape of the batch."""
     view, axes = normalized_view(flow, rows)
     short = [1 if axis in axes else size for axis, size in enumerate(view)]
     numbers = np.broadcast_to(rng.standard_normal(short), view)
@@ -70,8 +72,8 @@ def group_constants(flow: BatchNormal, rng: np.random.Generator, rows: int, spre
 
 
 def weight_and_bias(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> tuple[Array, Array]:
-    """Weight and bias of each entry of an event: the line, over the samples, of its output in its
-    standardized input, where that is at no threshold. ``divisor``: what is divided by, of a variance.
+    """Weight and bias of each entry of an event: the least-squares line of its output in its
+    standardized input over samples, away from thresholds. ``divisor``: a function of the variance.
     """
     mean, var = spread_over(flow, x)
     hat = ((x - mean) / divisor(var)).astype(np.longdouble)
@@ -83,8 +85,8 @@ def weight_and_bias(flow: BatchNormal, x: Array, y: Array, divisor: Divisor) -> 
 
 
 def at_no_threshold(flow: BatchNormal, y: Array) -> Array:
-    """Where an output is neither the least nor the largest of its channel: learned thresholds follow
-    what takes no mean away.
+    """The outputs that are neither the smallest nor the largest of their channel: layers without
+    centering may have learned thresholds.
     """
     rows = np.asarray(y, dtype=np.float64)
     free = np.ones(rows.shape, dtype=bool)
@@ -100,7 +102,9 @@ def at_no_threshold(flow: BatchNormal, y: Array) -> Array:
 def divisors(
     flow: BatchNormal, wide: Array, wide_y: Array, tiny: Array
 ) -> list[tuple[float, Divisor]]:
-    """The eps, and what is divided by as a function of a variance, with eps in the root and beside it."""
+    """The eps and the divisor as a function of a variance, with eps inside and outside of the
+    root.
+    """
     mean, var = spread_over(flow, tiny)
     y = output(flow, tiny, Train())
     free = at_no_threshold(flow, y)
@@ -110,7 +114,7 @@ def divisors(
     moved, own, first = (float(each[row].flat[entry]) for each in (tiny - mean, var, y))
 
     def divided_by(divisor: Divisor) -> float:
-        """What the narrowest sample was divided by."""
+        """The measured divisor of the narrowest sample."""
         weight, bias = weight_and_bias(flow, wide, wide_y, divisor)
         with np.errstate(all="ignore"):
             found = float(np.abs(moved * weight.flat[entry] / (first - bias.flat[entry])))
@@ -119,7 +123,7 @@ def divisors(
         return found
 
     within = beside = 0.0
-    for _ in range(TIMES):  # eps is of weight among wide samples, too
+    for _ in range(TIMES):  # eps relative to the weight affects wide samples as well
         within = divided_by(partial(_in_the_root, within)) ** 2 - own
         within = constant(within, LEAST * own)
         beside = divided_by(partial(_beside_the_root, beside)) - float(np.sqrt(own))
@@ -131,9 +135,7 @@ def divisors(
 
 
 def written(measured: float, values: int) -> float:
-    """An eps beside the root as it was written, where it has few digits, or would have with a deviation by
-    n - 1.
-    """
+    """An eps outside of the root, rounded if it has few digits, also for a deviation with n - 1."""
     for factor in (1.0, np.sqrt(values / max(values - 1, 1))):
         whole = float(f"{measured * factor:.3g}")
         if abs(whole - measured * factor) <= 1e-5 * abs(whole):

@@ -1,4 +1,4 @@
-"""What an offset may cost in float32, and by which of two variances samples are normalized."""
+"""The effect of an offset in float32, and the variance convention of sample norms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
 from flowref.model.structure.lines import WIDE
 
-# Relatively, how near to a factor a ratio is that is one.
+# Relative distance from a factor up to which a ratio equals it.
 NEAR = 1e-6
 
 
@@ -46,7 +46,7 @@ NEAR = 1e-6
     source="the difference E[x^2] - E[x]^2 cancels: its relative error grows as (mean/std)^2, that of two passes as mean/std",
 )
 def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
-    r"""In float32, an offset of the values that are normalized together costs no more than
+    r"""In float32, an offset of values that are normalized together causes an error of at most
     $16u(1 + |\mu|/\sigma)(1 + |y|)$, for offsets up to $10^4\sigma$.
     """
     rng = np.random.default_rng(batch.seed)
@@ -84,25 +84,25 @@ def offset_stability(flow: BatchNormal, batch: Batch) -> Residual:
     source=f"{BA}, section 3; {WU}, section 3: a sample is normalized by its biased variance",
 )
 def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
-    """What normalizes each sample by itself does so by its biased variance, or the documentation says that
-    it is by the unbiased one.
+    """A layer that normalizes each sample by itself uses its biased variance, or, if documented,
+    the unbiased one.
     """
     wide = WIDE * normal_batch(flow, np.random.default_rng(batch.seed), MANY)
     slopes, _ = weight_and_bias(flow, wide, output(flow, wide, Train()), np.sqrt)
     held = flow.play([Roles()])[0].get("weight")
     numbers = np.ones(1) if held is None else np.asarray(held, dtype=np.float64).reshape(-1)
-    told = (
+    weights = (
         [numbers[at] for at in channel_numbers(flow, numbers.size)]
         if numbers.size > 1
         else [numbers]
     )
-    if not told or "weight" in flow.normalizer.forms:
+    if not weights or "weight" in flow.normalizer.forms:
         raise Unsupported("its weight is no number for each channel", waits=False)
     count = values_together(flow)
     bessel = np.sqrt(1 - 1 / count) if count > 1 else 1.0
     with np.errstate(all="ignore"):
-        unbiased = any(np.allclose(slopes, bessel * one, rtol=NEAR) for one in told)
-        biased = any(np.allclose(slopes, one, rtol=NEAR) for one in told)
+        unbiased = any(np.allclose(slopes, bessel * one, rtol=NEAR) for one in weights)
+        biased = any(np.allclose(slopes, one, rtol=NEAR) for one in weights)
     note = "samples are normalized by their unbiased variance: n/(n - 1) times the papers'"
     seen = unbiased and not biased and flow.normalizer.declared.get("variance") != "unbiased"
     return flags(seen, 1, note)

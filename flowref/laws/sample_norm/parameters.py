@@ -1,4 +1,4 @@
-"""Laws of weight and bias of what normalizes samples: where they act, and how."""
+"""Weight and bias of sample norms: the entries they act on, and how."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Step, Train
 from flowref.model.structure.forms import FORMS
 
-# The two steps by which a parameter is moved, and below which share of its size an output stays.
+# The two steps of a parameter, and the relative change of an output that counts as none.
 STEPS, STAYS = (0.5, 1.1), 1e-6
-# How near to the root of the number of values a factor must come.
+# Relative distance up to which a factor is the root of the number of values.
 SUMS = 1e-2
-# A square is how a weight acts that is applied twice; other forms keep a weight positive, or at one.
+# A weight that is applied twice acts as a square; other forms keep a weight positive, or at one.
 TWICE = "square"
 
 
@@ -46,18 +46,18 @@ def names_parameters(flow: BatchNormal) -> bool:
     source=f"{BA}, section 3; {WU}, section 3: a weight and a bias for each channel, or each entry",
 )
 def parameters(flow: BatchNormal, batch: Batch) -> Residual:
-    """In both modes each number of the weight multiplies the standardized entries of its own channel,
-    once, and each number of the bias is added to them: moved, it moves these and no others.
+    """In both modes each number of the weight multiplies the standardized entries of its own
+    channel, once, and each number of the bias is added to them; it affects no others.
     """
     rng = np.random.default_rng(batch.seed)
     x = normal_batch(flow, rng, ROWS)
     found = [
-        told
+        fault
         for mode, name in ((Train(), "train"), (Eval(), "eval"))
         for role in ("weight", "bias")
         if role in flow.normalizer.roles
-        for told in wrong(flow, x, mode, role, rng)
-        for told in [f"in {name} mode {told}"]
+        for fault in wrong(flow, x, mode, role, rng)
+        for fault in [f"in {name} mode {fault}"]
     ]
     return Residual(np.array([[float(bool(found))]]), allowed=0.0, note=found[0] if found else "")
 
@@ -65,7 +65,7 @@ def parameters(flow: BatchNormal, batch: Batch) -> Residual:
 def wrong(
     flow: BatchNormal, x: Array, mode: Step[Any], role: str, rng: np.random.Generator
 ) -> Iterator[str]:
-    """What is wrong with a parameter, in words; nothing where it cannot be set."""
+    """Error messages for a parameter; empty if it cannot be set."""
     step = Roles()
     held = np.asarray(flow.play([step]).of(step)[role], dtype=np.float64)
     axes = [axis for axis, size in enumerate(flow.event_shape) if size == held.size]
@@ -103,7 +103,7 @@ def wrong(
             for y, step in zip((one, two), STEPS, strict=True)
         ]
         if max(off) > STAYS * size:
-            yield "its bias is not added as it is"
+            yield "its bias is not added unchanged"
         return
     forms = [
         kind
@@ -113,36 +113,38 @@ def wrong(
     if not forms or forms == [TWICE]:
         yield "its weight does not multiply the standardized entries once"
     elif flow.normalizer.declared.get("mean") and by_sums(flow, x, start, one, forms):
-        yield "what it multiplies is divided by a sum, where its name says by a mean"
+        yield "its input is divided by a sum, where its name implies a mean"
 
 
 def by_sums(flow: BatchNormal, x: Array, start: Array, moved: Array, forms: Sequence[str]) -> bool:
-    """Whether what a weight multiplies is divided by the root of a sum of squares, and not of their
-    mean: too small by the root of how many there are, or too large.
+    """Whether the output is divided by the root of a sum of squares instead of a mean: off by the
+    root of their number.
     """
     _, square = spread_over(flow, x)
     root, hat = np.sqrt(values_together(flow)), x / np.sqrt(square)
-    told = []
+    factors = []
     for kind in forms:
         step = FORMS[kind].number(start + STEPS[0]) - FORMS[kind].number(start)
         for own in channel_numbers(flow, start.size):
             expected = step[own] * hat
-            told.append(
+            factors.append(
                 float((moved * expected).sum() / (expected * expected * (moved != 0)).sum())
             )
-    return not any(abs(one - 1) < 0.1 for one in told) and any(
-        abs(one * factor - 1) < SUMS for one in told for factor in (root, 1 / root)
+    return not any(abs(one - 1) < 0.1 for one in factors) and any(
+        abs(one * factor - 1) < SUMS for one in factors for factor in (root, 1 / root)
     )
 
 
 def places(flow: BatchNormal, count: int, index: int) -> Iterator[Array]:
-    """The entries of an event that one of so many numbers may act on."""
+    """The entries of an event that number ``index`` of ``count`` may act on, for each way to
+    assign them.
+    """
     for numbers in channel_numbers(flow, count):
         yield numbers == index
 
 
 def channel_numbers(flow: BatchNormal, count: int) -> Iterator[Array]:
-    """The number of the channel of each entry of an event, for each way to count them."""
+    """The channel of each entry of an event, for each way to count channels."""
     shape = flow.event_shape
     if int(np.prod(shape)) == count:
         yield np.arange(count).reshape(shape)
@@ -158,7 +160,7 @@ def channel_numbers(flow: BatchNormal, count: int) -> Iterator[Array]:
 def grows(
     function: Any, start: Array, one: Array, two: Array, counted: list[Array], allowed: float
 ) -> bool:
-    """Whether an output moves in proportion to a function of the weight of its channel."""
+    """Whether an output changes in proportion to a function of the weight of its channel."""
     with np.errstate(all="ignore"):
         short, long = (function(start + step) - function(start) for step in STEPS)
     if not (np.isfinite(short).all() and np.isfinite(long).all()):

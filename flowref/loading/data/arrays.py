@@ -1,4 +1,4 @@
-"""Arrays in files of numpy, mapped into memory: one array (npy), or several by name (npz)."""
+"""Memory-mapped numpy files: one array (npy), or several by name (npz)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from flowref.loading.data.rows import REAL_KINDS, Rows, of_array
 from flowref.model import Array, DataError, nearest, one_line
 
-# What points and contexts are called where an archive holds several arrays.
+# Names of points and of contexts in an archive of several arrays.
 POINTS, CONTEXTS = ("x", "data", "points", "X"), ("context", "contexts", "c")
-# Bytes that are read at a time from an array that is compressed.
+# Bytes read at a time from a compressed array.
 BLOCK = 2**22
 
 
 def npy(path: Path) -> Rows:
-    """The rows of an npy file."""
+    """The rows of an npy file, memory-mapped."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -28,7 +28,7 @@ def npy(path: Path) -> Rows:
 
 
 def npz(path: Path, name: str) -> Rows:
-    """The rows of one array of an npz file: of that name, or the only one; ``context`` beside it."""
+    """The rows of the array ``name`` of an npz file, or of its only array; ``context`` holds the contexts."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [one[:-4] for one in archive.namelist() if one.endswith(".npy")]
@@ -38,8 +38,8 @@ def npz(path: Path, name: str) -> Rows:
         raise DataError(f"{path} holds no arrays; expected what np.savez writes")
     if name and name not in names:
         raise DataError(f"{path} has no {name!r}{nearest(name, names)}; it has {', '.join(names)}")
-    beside = next((one for one in CONTEXTS if one in names), "")
-    others = [one for one in names if one != beside]
+    context_name = next((one for one in CONTEXTS if one in names), "")
+    others = [one for one in names if one != context_name]
     chosen = name or next((one for one in POINTS if one in others), "")
     if not chosen and len(others) != 1:
         raise DataError(
@@ -47,21 +47,21 @@ def npz(path: Path, name: str) -> Rows:
             f"--data {path}:{names[0]}"
         )
     chosen = chosen or others[0]
-    context = _member(path, beside) if beside and beside != chosen else None
+    context = _archive_rows(path, context_name) if context_name and context_name != chosen else None
     if context is not None:
         context = replace(context, name=f"{path}:context")
-    points = _member(path, chosen)
+    points = _archive_rows(path, chosen)
     return Rows(points.name, points.count, points.shape, points.read, context)
 
 
-def _member(path: Path, name: str) -> Rows:
-    """The rows of an array in an archive: mapped where it is stored as it is, else read through."""
+def _archive_rows(path: Path, name: str) -> Rows:
+    """The rows of one array: memory-mapped if stored uncompressed, else read in blocks."""
     label = f"{path}:{name}"
     try:
         with zipfile.ZipFile(path) as archive:
             info = archive.getinfo(f"{name}.npy")
             with archive.open(info) as file:
-                shape, fortran, kind = _header(file)
+                shape, fortran, kind = _shape_order_dtype(file)
                 begin = file.tell()
         if info.compress_type == zipfile.ZIP_STORED and kind.kind in REAL_KINDS:
             with path.open("rb") as raw:
@@ -87,8 +87,7 @@ def _member(path: Path, name: str) -> Rows:
     return Rows(label, shape[0], shape[1:], lambda rows: _read_compressed_rows(path, name, rows))
 
 
-def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and kind of an array that is about to be read."""
+def _shape_order_dtype(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     read = (
         np.lib.format.read_array_header_1_0
@@ -100,9 +99,11 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
-    """Some rows of a compressed array, which is read block by block and never held."""
+    """Some rows ``(len(rows), *shape)`` of a compressed array, read in blocks so that the whole is never in
+    memory.
+    """
     with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
-        shape, _, kind = _header(file)
+        shape, _, kind = _shape_order_dtype(file)
         size = int(np.prod(shape[1:], dtype=np.int64)) * kind.itemsize
         step = max(1, BLOCK // max(1, size))
         found = np.zeros((len(rows), *shape[1:]), kind)
@@ -119,4 +120,4 @@ def _read_compressed_rows(path: Path, name: str, rows: Array) -> Array:
 def _unreadable(path: Path, error: BaseException) -> str:
     if any(sign in str(error) for sign in ("allow_pickle", "Object arrays", "Python objects")):
         return f"{path} holds Python objects, which are not read; save numbers: x.astype('float32')"
-    return f"{path} cannot be read ({one_line(error, 150)}); it was cut off or is no such file"
+    return f"{path} cannot be read ({one_line(error, 150)}); it is truncated, or not such a file"

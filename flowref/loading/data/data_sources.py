@@ -1,4 +1,4 @@
-"""From what stands after --data to its rows."""
+"""From the text after --data to rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from flowref.registry.definitions import nearest_file
 
 KINDS = {".npy": npy, ".parquet": parquet, ".csv": csv, ".tsv": csv, ".txt": csv}
 EXPECTED = "an npy, npz, parquet or csv file, or a data set as module:name or file.py:name"
-# Of larger files only the beginning and the end are looked at to tell them from others.
+# Bytes up to which a file is hashed whole; of a larger file only this much of both ends is.
 WHOLE, END = 2**28, 2**20
 
 
 def open_rows(text: str) -> Rows:
-    """The rows of what is named. Raises `DataError` in one sentence; a file is mapped, and read when
-    rows are taken.
-    """
+    """The rows of a named file or data set; files are read lazily. Raises `DataError` in one sentence."""
     path, name = _file_and_array_name(text)
     if path is None:
         return _dataset(text)
@@ -35,15 +33,13 @@ def open_rows(text: str) -> Rows:
 
 
 def vet_data(text: str) -> None:
-    """Raise `DataError` where a file of data cannot be read; what is Python's is looked at in workers
-    only.
-    """
+    """Raise `DataError` if a data file cannot be read. Data sets in Python are imported by workers only."""
     if text and _file_and_array_name(text)[0] is not None:
         open_rows(text)
 
 
 def _file_and_array_name(text: str) -> tuple[Path | None, str]:
-    """The file, with the name of an array in it; no file where it is a data set in Python."""
+    """The file and the name of an array in it; the file is None for a data set in Python."""
     path = Path(text).expanduser()
     if path.exists() or (":" not in text and path.suffix != ".py"):
         return path, ""
@@ -72,11 +68,11 @@ def _opened(path: Path, name: str, size: int, changed: int) -> Rows:
         return KINDS[path.suffix](path)
     torch = head[:2] == b"PK" or path.suffix in (".pt", ".pth")
     way = "; save a tensor with np.save('points.npy', x.numpy())" if torch else ""
-    raise DataError(f"{path} is no kind of data that is read here; expected {EXPECTED}{way}")
+    raise DataError(f"{path} is not a supported kind of data; expected {EXPECTED}{way}")
 
 
 def data_digest(text: str) -> str:
-    """What tells a data file apart from others under its name; of a data set in Python its name."""
+    """A digest of a data file; of a data set in Python its name."""
     path, _ = _file_and_array_name(text)
     if not text or path is None or not path.is_file():
         return text

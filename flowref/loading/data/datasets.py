@@ -1,5 +1,5 @@
-"""Data sets in Python: what stands under ``module:name`` or ``file.py:name``, an array or something
-with a length whose entries are points, as those of torch.
+"""Data sets in Python, named ``module:name`` or ``file.py:name``: an array, or a sequence of points such as
+a torch Dataset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flowref.model import USER, Array, DataError, FlowrefError, Target, one_line
 
 
 def dataset(name: str) -> Rows:
-    """The rows of a data set by its name: an object, or what a function without arguments returns."""
+    """The rows of a named data set: an object, or what a function without arguments returns."""
     with process.quarantine(0):
         value = target_value(Target(USER, name))
         if isinstance(value, type) or (callable(value) and not hasattr(value, "__getitem__")):
@@ -27,7 +27,7 @@ def dataset(name: str) -> Rows:
                 raise
             except Exception as error:
                 raise DataError(f"{name}() raised {one_line(error, 200)}") from error
-    value = getattr(value, "test", value)  # of the parts of a data set, what training has not seen
+    value = getattr(value, "test", value)  # of several splits the one not used for training
     if isinstance(value, np.ndarray) or hasattr(value, "detach"):
         return of_array(name, _numpy_array(value))
     if not (hasattr(value, "__len__") and hasattr(value, "__getitem__")):
@@ -38,15 +38,15 @@ def dataset(name: str) -> Rows:
     if not len(value):
         raise DataError(f"{name} has no rows; give at least one point")
     x, context = _dataset_point(name, value, 0)
-    beside = None
+    contexts = None
     if context is not None:
-        beside = Rows(
-            f"{name}, what stands beside a point",
+        contexts = Rows(
+            f"{name}, the context of a point",
             len(value),
             context.shape,
             _reader(name, value, 1),
         )
-    return Rows(name, len(value), x.shape, _reader(name, value, 0), beside)
+    return Rows(name, len(value), x.shape, _reader(name, value, 0), contexts)
 
 
 def _reader(name: str, value: Any, part: int) -> Any:
@@ -56,35 +56,34 @@ def _reader(name: str, value: Any, part: int) -> Any:
 
 
 def _dataset_point(name: str, value: Any, row: int) -> tuple[Array, Any]:
-    """The point of an entry, and what stands beside it; what a transform draws is the same each
-    time.
+    """The point ``(*shape,)`` of an entry and its context or None; random transforms are seeded, and
+    repeat.
     """
     try:
         with process.quarantine(row):
             entry = value[row]
-            beside = None
+            context = None
             if isinstance(entry, Mapping):
-                beside = next((entry[key] for key in CONTEXTS if key in entry), None)
+                context = next((entry[key] for key in CONTEXTS if key in entry), None)
                 entry = next((entry[key] for key in POINTS if key in entry), entry)
             elif isinstance(entry, tuple | list) and len(entry) and _is_point(entry[0]):
-                entry, beside = entry[0], entry[1] if len(entry) > 1 else None
+                entry, context = entry[0], entry[1] if len(entry) > 1 else None
             x = _numpy_array(entry)
             if x.dtype.kind not in "fiub":
                 raise TypeError(f"it is of {x.dtype}")
-            return x, None if beside is None else _numpy_array(beside)
+            return x, None if context is None else _numpy_array(context)
     except Exception as error:
         raise DataError(f"{name}: entry {row} cannot be read ({one_line(error, 200)})") from error
 
 
 def _is_point(value: Any) -> bool:
-    """Whether the first part of an entry is a point, and not a coordinate."""
+    """Whether the first part of an entry is a point rather than a coordinate."""
     return (
         bool(getattr(value, "ndim", 0)) or isinstance(value, list | tuple) or hasattr(value, "size")
     )
 
 
 def _numpy_array(value: Any) -> Array:
-    """A tensor, a list or an image as an array."""
     value = value.detach().cpu() if hasattr(value, "detach") else value
     return np.asarray(value)
 

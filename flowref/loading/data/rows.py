@@ -1,4 +1,4 @@
-"""Rows: how many points there are, of which shape, and how some of them are read."""
+"""Rows: a number of points of one shape, read by row number."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy as np
 
 from flowref.model import Array, DataError, Shape
 
-# Kinds of numbers that are points: floats, whole numbers, flags.
+# Kinds of dtypes accepted as points: bool, int, unsigned, float.
 REAL_KINDS = "fiub"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """``count`` points of ``shape``. ``read(numbers)``: those of some rows, whose numbers ascend,
-    ``(len(numbers), *shape)``; ``context``: the rows of the contexts beside them.
+    """``count`` points of ``shape``.
+
+    ``read(numbers)`` returns rows ``(len(numbers), *shape)`` by ascending numbers; ``context``: the rows of
+    their contexts, or None.
     """
 
     name: str
@@ -36,12 +38,12 @@ class Rows:
             )
 
     def take(self, numbers: Array) -> Array:
-        """Some rows as float64, whose numbers ascend."""
+        """Rows by ascending numbers, as float64 of shape ``(len(numbers), *shape)``."""
         return np.asarray(self.read(numbers), dtype=np.float64).reshape(len(numbers), *self.shape)
 
 
 def of_array(name: str, array: Any, context: Rows | None = None) -> Rows:
-    """The rows of an array, which may be mapped from a file."""
+    """The rows of an array, which may be memory-mapped."""
     kind = np.dtype(array.dtype)
     if kind.kind not in REAL_KINDS:
         raise DataError(f"{name} holds {kind}; expected real numbers, as float32 or float64")

@@ -1,4 +1,4 @@
-"""Tables in files: parquet, and text with a separator (csv); a row is a point."""
+"""Tables in files: parquet, and delimited text (csv). A row is a point."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SEPARATORS = (",", ";", "\t")
 
 
 def csv(path: Path) -> Rows:
-    """The rows of a text file with numbers between commas, semicolons, tabs or spaces; a first line
-    of names is left out.
+    """The rows of a text file of numbers separated by commas, semicolons, tabs or spaces; a header line is
+    skipped.
     """
     try:
         with path.open(encoding="utf-8") as file:
@@ -32,25 +32,24 @@ def csv(path: Path) -> Rows:
     named = _numbers_in_line(first[0], separator) is None
     numbers = _numbers_in_line(first[-1 if named else 0], separator)
     if numbers is None:
-        what = _other(first, separator)
+        what = _first_non_numeric_field(first, separator)
         raise DataError(f"{path} has {what} where numbers are expected; leave other columns out")
 
     def read(rows: Array) -> Array:
-        return _picked(path, rows + named, separator, len(numbers))
+        return _read_lines(path, rows + named, separator, len(numbers))
 
     return Rows(str(path), count - named, (len(numbers),), read)
 
 
 def _numbers_in_line(line: str, separator: str | None) -> list[float] | None:
-    """The numbers of a line, nan where a field is empty; None where it holds something else."""
+    """The numbers of a line, NaN for an empty field; None if a field is no number."""
     try:
         return [float(field) if field.strip() else np.nan for field in line.split(separator)]
     except ValueError:
         return None
 
 
-def _other(lines: list[str], separator: str | None) -> str:
-    """The first field of the last line that holds no number, with the name of its column."""
+def _first_non_numeric_field(lines: list[str], separator: str | None) -> str:
     fields = [field.strip() for field in lines[-1].split(separator)]
     at = next(k for k, field in enumerate(fields) if _numbers_in_line(field, separator) is None)
     names = lines[0].split(separator) if len(lines) > 1 else []
@@ -58,8 +57,8 @@ def _other(lines: list[str], separator: str | None) -> str:
     return repr(fields[at][:60]) + (f" in its column {names[at].strip()!r}" if named else "")
 
 
-def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
-    """The numbers of some lines, read one after the other."""
+def _read_lines(path: Path, wanted: Array, separator: str | None, width: int) -> Array:
+    """The wanted lines as numbers, ``(len(wanted), width)``, read sequentially."""
     found = np.full((len(wanted), width), np.nan)
     place = {int(row): index for index, row in enumerate(wanted)}
     with path.open(encoding="utf-8") as file:
@@ -77,13 +76,13 @@ def _picked(path: Path, wanted: Array, separator: str | None, width: int) -> Arr
 
 
 def parquet(path: Path) -> Rows:
-    """The rows of a parquet file: its columns of numbers in their order, or one of lists."""
+    """The rows of a parquet file: its numeric columns in order, or one column of lists."""
     reading = import_optional("pyarrow.parquet", "parquet", f"the parquet file {path}", DataError)
     try:
         file = reading.ParquetFile(path, memory_map=True)
         first = next(file.iter_batches(batch_size=1), None)
         groups = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-    except Exception as error:  # pyarrow has errors of its own, which no import names here
+    except Exception as error:  # pyarrow's own error classes cannot be imported here
         raise DataError(f"{path} cannot be read ({one_line(error, 150)})") from None
     if first is None:
         raise DataError(f"{path} has no rows; give at least one point")
@@ -103,7 +102,6 @@ def parquet(path: Path) -> Rows:
 
 
 def _table_values(path: Path, table: Any) -> Array:
-    """The rows of a table of pyarrow as numbers."""
     columns = []
     for name, column in zip(table.schema.names, table.columns, strict=True):
         values = column.to_pylist()

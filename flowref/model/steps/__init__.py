@@ -1,8 +1,7 @@
-"""The life of one object, as typed steps with typed outcomes: the ability behind the laws of mode
-and state.
+"""The life of one object, as typed steps with typed outcomes: the ability behind laws of mode and state.
 
-A life is a list of steps, played in order on one private copy; `Life` holds their outcomes. Each
-step stands beside its outcome.
+A life is a list of steps, played in order on one private copy; `Life` holds their outcomes. Each step is
+defined next to its outcome.
 """
 
 from flowref.model.steps.calls import (

@@ -16,11 +16,10 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class ModeChange:
-    """What ``.train()`` or ``.eval()`` did.
+    """The effect of ``.train()`` or ``.eval()``.
 
-    ``returned_self``: whether it returned the module; ``recursed``: whether every submodule is in
-    the mode; ``raised``: what a flag that hides the method makes it raise (the mode is then set by
-    the flag), or "".
+    ``returned_self``: whether it returned the module; ``recursed``: whether every submodule is in the mode;
+    ``raised``: the error if a flag hides the method (the mode is then set by the flag), or "".
     """
 
     returned_self: bool
@@ -45,12 +44,11 @@ class Modes(Step[Mapping[str, bool]]):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Run(Step[Mapped]):
-    """A call in the current mode, with the inputs that a `Call` of its name takes.
+    """A call in the current mode, with the inputs of the `Call` of its name.
 
-    ``how``: also under "no_grad", "inference_mode", "checkpoint". ``draws``: the random state that
-    it starts in, the same for the same number; None: one of its own, by its place in the life.
-    ``held``: the inputs are the very tensors of earlier held runs with the same arrays, as the last
-    `Overwrite` left them. ``kept``: what it returns is held on to, for `Reread`.
+    ``how``: also "no_grad", "inference_mode" or "checkpoint". ``draws``: an index of its random state, None
+    for one by its place in the life. ``held``: reuse the tensors of earlier held runs with the same arrays,
+    as the last `Overwrite` left them. ``kept``: keep the result for `Reread`.
     """
 
     call: str
@@ -76,20 +74,20 @@ class Run(Step[Mapped]):
 
     @property
     def x(self) -> Any:
-        """Its first input: the points, of a call that takes some."""
+        """Its first input: the points, if it takes points."""
         return self.inputs[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Reread(Step[Mapped]):
-    """What an earlier run returned and was kept, as it is now."""
+    """The current value of an earlier kept result."""
 
     run: Run
 
 
 @dataclass(frozen=True, eq=False)
 class Overwrite(Step[None]):
-    """The tensor that held runs have been given for an array takes other values, in place."""
+    """Overwrite in place the tensor that held runs get for an array."""
 
     array: Any
     values: Any
@@ -97,7 +95,7 @@ class Overwrite(Step[None]):
 
 @dataclass(frozen=True)
 class Trained:
-    """The loss of an optimizer's step, and the gradient of each trainable parameter or None."""
+    """The loss of an optimizer step, and the gradient of each trainable parameter or None."""
 
     loss: float
     gradients: Mapping[str, Array | None]
@@ -107,7 +105,7 @@ class Trained:
 class Learn(Step[Trained]):
     """One step of stochastic gradient descent, of size ``rate``, on the negative log-likelihood.
 
-    ``center``: the mean of the normal base that a map is trained to, at which its gradient is none.
+    ``center``: the mean of the normal base of a map without density; its gradient there is zero.
     """
 
     x: Any
@@ -118,7 +116,7 @@ class Learn(Step[Trained]):
 
 @dataclass(frozen=True)
 class Fitted:
-    """The losses of the training steps that were made, and what the next one raised, or ""."""
+    """The losses of the training steps, and the error of the next one, or ""."""
 
     losses: tuple[float, ...]
     error: str
@@ -126,12 +124,12 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Fit(Step[Fitted]):
-    """Some 30 steps of Adam on its own log-likelihood; the trained object lives on, in eval mode."""
+    """Some 30 steps of Adam on the log-likelihood; the trained object is used from then on, in eval mode."""
 
 
 @dataclass(frozen=True)
 class Nudge(Step[None]):
-    """Trainable parameters moved in place along a seeded direction, as an optimizer does."""
+    """Move trainable parameters in place along a seeded direction, as an optimizer does."""
 
     seed: int
     scale: float

@@ -11,12 +11,12 @@ from flowref.model.steps.life import Step
 
 @dataclass(frozen=True)
 class Move(Step[bool]):
-    """``.to(device)``, of what is moved like that; an object without tensors follows its inputs. Its outcome: whether the
-    object is meant for other devices (it is a library's, or its code speaks of devices), or has tensors that stayed
-    behind. Raises `Unsupported` where tensors that are its own cannot be moved.
+    """``.to(device)``; an object without tensors follows its inputs. The outcome is whether the object
+    supports other devices (it is a library's, or its code mentions devices) or left tensors behind. Raises
+    `Unsupported` if its tensors cannot be moved.
 
-    ``device``: its name; empty: one that is not there, whose tensors compute on the processor and refuse
-    what a GPU refuses.
+    ``device``: its name; empty for a simulated one, whose tensors compute on the CPU and reject what a GPU
+    rejects.
     """
 
     device: str = ""
@@ -24,12 +24,11 @@ class Move(Step[bool]):
 
 @dataclass(frozen=True)
 class Located:
-    """What became of a step on another device.
+    """The outcome of a step on another device.
 
-    ``refused``: the error by which it refused what lay on another device, in one line, or "";
-    ``left``: which of its results lie on the processor; ``failed``: any other error, in one line, or "";
-    ``out``: what was returned, where that is anything; ``tf32``: whether products of matrices are rounded to tf32
-    there in single precision.
+    ``refused``: the error for tensors on different devices, in one line, or ""; ``left``: results that are
+    on the CPU; ``failed``: any other error, in one line, or ""; ``out``: the result, if any; ``tf32``:
+    whether single-precision matrix products are rounded to tf32 there.
     """
 
     refused: str = ""
@@ -41,8 +40,6 @@ class Located:
 
 @dataclass(frozen=True, eq=False)
 class There(Step[Located]):
-    """A step of a life after `Move`, with its inputs on that device: a call, or a backward pass of the loss with
-    an optimizer's step.
-    """
+    """A step after `Move` with its inputs on that device: a call, or an optimizer step on the loss."""
 
     step: Run | Learn

@@ -1,4 +1,4 @@
-"""What happens inside a map: its layers, named modules, and the conditioner of a coupling."""
+"""Internals of a map: its layers, named modules, and the conditioner of a coupling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Layers(Step[Mapping[str, int]]):
-    """How often every sub-bijection that has parameters runs in one call."""
+    """How often each sub-bijection with parameters runs in one call."""
 
     call: str
     x: Any
@@ -24,7 +24,7 @@ class Layers(Step[Mapping[str, int]]):
 
 @dataclass(frozen=True)
 class Passed:
-    """One run of a module within a call: what entered it and what it returned.
+    """One run of a module within a call: its input and output.
 
     ``name``: "" for the whole call.
     """
@@ -37,7 +37,7 @@ class Passed:
 
 @dataclass(frozen=True, eq=False)
 class Trace(Step[Sequence[Passed]]):
-    """Each run of the named modules in a call; the call itself comes last."""
+    """All runs of the named modules in a call; the call itself comes last."""
 
     call: str
     x: Any
@@ -47,7 +47,7 @@ class Trace(Step[Sequence[Passed]]):
 
 @dataclass(frozen=True, eq=False)
 class Cut(Step[Sequence[Array]]):
-    """Gradients of a call's value times each cotangent, for what a named module gives."""
+    """Gradients of value times each cotangent, with respect to the output of a named module."""
 
     call: str
     x: Any
@@ -58,7 +58,7 @@ class Cut(Step[Sequence[Array]]):
 
 @dataclass(frozen=True, eq=False)
 class Parameters(Step[Array]):
-    """What the conditioner of a coupling gives in one call, ``(rows, numbers)``."""
+    """The output of a coupling's conditioner in one call, ``(rows, numbers)``."""
 
     call: str
     x: Any
@@ -67,10 +67,10 @@ class Parameters(Step[Array]):
 
 @dataclass(frozen=True)
 class Bend(Step[None]):
-    """From here on the conditioner of a coupling gives something else.
+    """Replace the output of the coupling's conditioner from now on.
 
-    ``how``: "folded": its absolute value with no graph, a function that is not injective and has no
-    derivative; "kept": the same as before, plus ``size`` for entries that are kept.
+    ``how``: "folded": its absolute value, detached, which is neither injective nor differentiable; "kept":
+    unchanged plus ``size`` for kept entries.
     """
 
     how: str

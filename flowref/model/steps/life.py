@@ -15,7 +15,7 @@ class Step(Generic[Out]):
 
 
 class Life(Sequence[Any]):
-    """The outcomes of a list of steps, in their order; ``life.of(step)`` is that of one step."""
+    """The outcomes of a list of steps, in order; ``life.of(step)`` is that of one step."""
 
     def __init__(self, steps: Sequence[Step[Any]], outcomes: Sequence[Any]) -> None:
         self.steps, self.outcomes = tuple(steps), tuple(outcomes)
@@ -30,7 +30,7 @@ class Life(Sequence[Any]):
         return iter(self.outcomes)
 
     def of(self, step: Step[Out]) -> Out:
-        """The outcome of one of the steps, told apart by identity."""
+        """The outcome of one of the steps, which are compared by identity."""
         index = next(index for index, other in enumerate(self.steps) if other is step)
         outcome: Out = self.outcomes[index]
         return outcome

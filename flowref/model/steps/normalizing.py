@@ -16,12 +16,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Roles(Step[Mapping[str, Any]]):
-    """Array or number of each role of a batch normalizer (see `Normalizer`); absent ones None."""
+    """The array or number of each role of a batch normalizer (see `Normalizer`); None if absent."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assign(Step[None]):
-    """A parameter, buffer or constant of a batch normalizer is set in place."""
+    """Set a parameter, buffer or constant of a batch normalizer in place."""
 
     role: str
     value: Any
@@ -37,7 +37,7 @@ class Normalize(Step[Array]):
 
 @dataclass(frozen=True)
 class Pulled:
-    """Value of the normalizing call and of its vector-Jacobian product; None where there is none."""
+    """The value of the normalizing call and its vector-Jacobian product; None if there is none."""
 
     value: Array
     x: Array | None
@@ -47,7 +47,7 @@ class Pulled:
 
 @dataclass(frozen=True, eq=False)
 class Pullback(Step[Pulled]):
-    """The normalizing call and its vector-Jacobian product with a cotangent."""
+    """The normalizing call, and its vector-Jacobian product with a cotangent."""
 
     x: Any
     cotangent: Any

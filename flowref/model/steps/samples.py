@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Samples, whether they carry a graph, and the derivative along a direction of `Pathwise`."""
+    """Samples, whether they carry a graph, and their derivative along the direction of `Pathwise`."""
 
     value: Array
     graph: bool
@@ -23,15 +23,15 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Draw(Step[Drawn]):
-    """Samples, with gradients recorded."""
+    """Samples with gradients recorded."""
 
     n: int
 
 
 @dataclass(frozen=True)
 class Carried:
-    """Reparameterized samples, whether they carry a graph, and of each tensor that an object holds its
-    name, the samples from the same noise where it alone is off, and the largest gradient for it.
+    """Reparameterized samples and whether they carry a graph; for each tensor of the object its name, the
+    samples from the same noise with it perturbed, and its largest gradient.
     """
 
     value: Array
@@ -43,8 +43,8 @@ class Carried:
 
 @dataclass(frozen=True)
 class Carry(Step[Carried]):
-    """Reparameterized samples of an object that holds no modules while all floating tensors that it
-    holds require a gradient; and again, from the same noise, with each of these off by a small share.
+    """Reparameterized samples of an object without modules, with gradients of all its floating tensors; and
+    again from the same noise with each of them slightly perturbed.
     """
 
     n: int
@@ -53,9 +53,9 @@ class Carry(Step[Carried]):
 
 @dataclass(frozen=True, eq=False)
 class Pathwise(Step[Drawn]):
-    """Reparameterized samples, and autograd's derivative of the sum of weights times samples in the
-    direction in which `Nudge` of the same seed moves. ``alone``: the samples alone; ``some``: the
-    derivative with respect to small parameters does, where it is not zero.
+    """Reparameterized samples, and autograd's derivative of sum(weights * samples) along the direction of
+    the `Nudge` of the same seed. ``alone``: samples only; ``some``: restrict to small parameters whose
+    derivative is not zero.
     """
 
     n: int

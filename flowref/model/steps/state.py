@@ -1,4 +1,4 @@
-"""What an object keeps, and how it is copied, saved, restored, cast and built again."""
+"""State of an object, and how it is copied, saved, restored, cast and rebuilt."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class State(Step[Mapping[str, Array]]):
-    """Parameters and buffers by name; tensor attributes, for what is no module."""
+    """Parameters and buffers by name; tensor attributes for objects that are no modules."""
 
 
 @dataclass(frozen=True)
 class Weights(Step[Mapping[str, Array]]):
-    """The parameters that are trained, by name."""
+    """Trainable parameters, by name."""
 
 
 @dataclass(frozen=True)
 class Unregistered(Step[Sequence[str]]):
-    """Where the object reaches leaves that require a gradient and are none of its parameters:
-    through a list, a dictionary, a closure, a plain attribute. ``path`` of `Sway` takes such a name.
+    """Leaves with gradients that are not registered parameters, reached through a list, dictionary, closure
+    or plain attribute, with their paths.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class Sway(Step[Sequence[Mapped]]):
-    """What some runs return while one of the `Unregistered` leaves is moved; it is put back."""
+    """The results of runs while one of the `Unregistered` leaves is moved; it is restored."""
 
     path: str
     runs: Sequence[Run]
@@ -43,12 +43,12 @@ class Sway(Step[Sequence[Mapped]]):
 
 @dataclass(frozen=True)
 class Counters(Step[Mapping[str, float]]):
-    """The numbers that the modules of the object hold as plain attributes, by dotted name."""
+    """Numbers held by modules as plain attributes, by dotted name."""
 
 
 @dataclass(frozen=True)
 class Count(Step[None]):
-    """One of the `Counters` is set."""
+    """Set one of the `Counters`."""
 
     name: str
     value: float
@@ -56,8 +56,8 @@ class Count(Step[None]):
 
 @dataclass(frozen=True)
 class Construction:
-    """What building an object does besides: names of the process-wide settings that changed, and of
-    the random generators that one of its constructors seeded.
+    """Side effects of construction: process-wide settings that changed, and random generators that a
+    constructor seeded.
     """
 
     globals: tuple[str, ...]
@@ -66,22 +66,22 @@ class Construction:
 
 @dataclass(frozen=True)
 class Construct(Step[Construction]):
-    """Another object is built, as the first was, with nothing around it put back before it is seen
-    what it changed.
+    """Build another object as the first was, without restoring global state before the changes are
+    recorded.
     """
 
 
 @dataclass(frozen=True)
 class Inherited(Step[Sequence[str]]):
-    """Parts of another object, built as the first was, that its classes hold: as the default of an
-    argument of a constructor, or as an attribute of the class. All objects of the class share them.
+    """Parts of another object that its classes hold, as default arguments or class attributes, so that all
+    objects share them.
     """
 
 
 @dataclass(frozen=True)
 class Reload(Step[None]):
-    """The state_dict goes into a newly built object, strictly, which lives on. ``number``: which of the
-    objects that may be built, of which each draws what it draws anew.
+    """Load the state_dict strictly into a newly built object, which is used from then on. ``number``: an
+    index of that object, each with its own random state.
     """
 
     number: int = 0
@@ -89,29 +89,31 @@ class Reload(Step[None]):
 
 @dataclass(frozen=True)
 class Save(Step[None]):
-    """The state_dict is kept."""
+    """Save the state_dict."""
 
 
 @dataclass(frozen=True)
 class Restore(Step[None]):
-    """The state_dict that was kept last goes back into the object, strictly."""
+    """Load the last saved state_dict strictly."""
 
 
 @dataclass(frozen=True)
 class Rounded(Step[None]):
-    """Every floating parameter and buffer takes the value that it has in another dtype."""
+    """Round all floating parameters and buffers to another dtype."""
 
     dtype: str
 
 
 @dataclass(frozen=True)
 class Deepcopy(Step[None]):
-    """The deep copy lives on."""
+    """Use a deep copy from now on."""
 
 
 @dataclass(frozen=True)
 class Branch(Step[None]):
-    """A deep copy is made, and its trainable parameters move as by `Nudge`; the object lives on."""
+    """Deep copy the object and move the copy's parameters as `Nudge` does; the original is used from then
+    on.
+    """
 
     seed: int
     scale: float
@@ -119,18 +121,18 @@ class Branch(Step[None]):
 
 @dataclass(frozen=True)
 class Pickle(Step[None]):
-    """What comes back from pickling lives on."""
+    """Use the unpickled object from now on."""
 
 
 @dataclass(frozen=True)
 class TorchSave(Step[None]):
-    """What comes back from the framework's own file format lives on."""
+    """Use the object loaded from the framework's own file format from now on."""
 
 
 @dataclass(frozen=True)
 class Fold(Step[None]):
-    """A method that takes nothing folds layers into one another, as for inference: the module that it returns
-    lives on, or else the object. Raises `Unsupported` where there is none.
+    """Call a method without arguments that folds layers for inference; use the returned module, else the
+    object. Raises `Unsupported` if there is none.
     """
 
 
@@ -141,20 +143,20 @@ class Graphs(Step[Mapping[str, bool]]):
 
 @dataclass(frozen=True)
 class Cast(Step[None]):
-    """``.to(dtype)``, after which calls are given inputs of that dtype."""
+    """``.to(dtype)``; later calls get inputs of that dtype."""
 
     dtype: str
 
 
 @dataclass(frozen=True)
 class Dtypes(Step[Mapping[str, str]]):
-    """The dtype of every floating parameter and buffer."""
+    """The dtypes of floating parameters and buffers."""
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Whether a class says itself what it is equal to, and which strangers an object of it is equal
-    to: a bare object, and transforms that do different things.
+    """Whether a class defines equality, and which unrelated objects compare equal: a bare object, and
+    transforms that compute something else.
     """
 
     own: bool
@@ -163,9 +165,9 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Compare(Step[Likeness]):
-    """The object, compared with what it cannot be."""
+    """Compare the object with objects that it cannot equal."""
 
 
 @dataclass(frozen=True)
 class CountTensors(Step[int]):
-    """How many tensors are alive in the process, after a garbage collection."""
+    """The number of live tensors in the process, after a garbage collection."""

@@ -1,1 +1,1 @@
-"""What can be known of the structure of a map."""
+"""Structural facts about maps."""

@@ -1,6 +1,4 @@
-"""Batch normalizers: what must be known of one before its statistics, modes and gradients can be
-held to anything.
-"""
+"""Batch normalizers: the facts needed to test statistics, modes and gradients."""
 
 from __future__ import annotations
 
@@ -11,46 +9,45 @@ from typing import Any
 from flowref.model.structure.forms import Form
 from flowref.model.structure.spreads import DEVIATION
 
-# What an attribute of a batch normalizer may be: the affine parameters, the running statistics with
-# their counter, and the two constants.
+# Roles of attributes: affine parameters, running statistics with their counter, and the two
+# constants.
 ROLES = ("weight", "bias", "running_mean", "running_var", "num_batches", "eps", "momentum")
-# Deviations from torch that may be declared, by the keys of `Normalizer.declared`.
+# Deviations from torch that may be declared, the keys of `Normalizer.declared`.
 CONVENTIONS = ("momentum", "running_var", "variance", "single")
-# Where statistics come from in train mode that are not those of one sample.
+# Sources of train-mode statistics over the batch.
 BATCH, RUNNING = "batch", "running"
-# Normalization of each sample by itself: over the positions of a channel, over groups of channels,
-# or over other axes of an event.
+# Normalization within each sample: over positions, over groups of channels, or over other axes of
+# an event.
 SAMPLE = ("instance", "group", "layer")
-# Normalization of parts of a batch, each by itself: virtual or ghost batches.
+# Normalization of parts of a batch separately: virtual or ghost batches.
 PARTS = "parts"
-# Normalization by the statistics of a batch, corrected towards running ones.
+# Batch renormalization: batch statistics corrected towards running ones.
 RENORM = "renorm"
 
 
 @dataclass(frozen=True)
 class Normalizer:
-    r"""What is known of a batch normalizer: $y = w (x - \mu) / \sqrt{v + \epsilon} + b$ per channel
-    (axis 1 of a batch, unless ``channel`` says otherwise).
+    r"""Facts of a batch normalizer $y = w (x - \mu) / \sqrt{v + \epsilon} + b$ per channel (axis 1 of a
+    batch, unless ``channel`` differs).
 
-    ``call``: which call of its dialect normalizes, "forward" or "inverse". ``roles``: role (see
-    `ROLES`) -> the name of the attribute that plays it, dotted; a role that nothing plays is left
-    out, as is the weight of a layer without one. ``forms``: role -> how the attribute tells the
-    number that the role is about, where it is not that number itself, as in a logarithm.
-    ``statistics``: where train mode takes its statistics from: "batch", or "running" for a running
-    average that the batch has entered already (Real NVP, appendix E); one of `SAMPLE` for what
-    normalizes each sample by itself; `PARTS` for what normalizes parts of a batch by themselves, `RENORM` for
-    batch renormalization.
-    ``channel``: the axes of an event whose entries are normalized apart from each other; for what
-    normalizes samples, those that are normalized together, of which the channels come first in
-    ``groups`` groups.
-    ``spread``: what it divides by, of the values that it normalizes together.
-    ``declared``: deviations from torch that the documentation declares: "momentum" "keep" (the
-    factor of the old value) or "running_var" "biased"; "variance" "unbiased" (a batch is normalized
-    with n - 1); "single" "accepted" (a batch of one value per channel is normalized). "offsets"
-    "documented": its library says that its variance loses digits to an offset.
-    ``largest``: rows of the largest batch that it does not divide, of what divides larger ones into parts; else 0.
-    ``tracks``: whether it keeps averages of its statistics.
-    ``evidence``: what calls have shown, a sentence; empty where it is known without.
+    ``call``: the call of its dialect that normalizes, "forward" or "inverse";
+    ``roles``: role (see `ROLES`) -> dotted name of its attribute; absent roles are left out, as is the
+        weight of a layer without one;
+    ``forms``: role -> parametrization, if the attribute holds another function of the number, such as its
+        logarithm;
+    ``statistics``: source in train mode: "batch", or "running" for a running average updated before use
+        (Real NVP, appendix E); one of `SAMPLE` for each sample by itself; `PARTS` for parts of a batch,
+        `RENORM` for batch renormalization;
+    ``channel``: axes of an event with separate statistics; for sample normalization the axes normalized
+        together, channels first in ``groups`` groups;
+    ``spread``: the measure of spread that it divides by;
+    ``declared``: documented deviations from torch: "momentum" "keep" (factor of the old value),
+        "running_var" "biased", "variance" "unbiased" (a batch is normalized with n - 1), "single"
+        "accepted" (a batch of one value per channel is normalized), "offsets" "documented" (its variance
+        loses digits to an offset);
+    ``largest``: rows of the largest batch that is not divided into parts, else 0;
+    ``tracks``: whether it keeps running statistics;
+    ``evidence``: a sentence on what calls showed; empty if known otherwise.
     """
 
     call: str = "forward"

@@ -1,4 +1,4 @@
-"""Couplings: what must be known of a coupling layer before its two parts can be told apart."""
+"""Couplings: the facts that separate the two parts of a coupling layer."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from typing import Any
 
 import numpy as np
 
-# What the transformed entries go through, given the kept ones: each its own map, in the first
-# three; see `Coupling`.
+# Maps of the transformed entries given the kept ones; elementwise in the first three; see
+# `Coupling`.
 KINDS = ("affine", "additive", "elementwise", "joint")
-# Masks that have a name; see `named_mask`.
+# Named masks; see `named_mask`.
 MASKS = ("alternating", "channels", "checkerboard")
 
 
 @dataclass(frozen=True)
 class Coupling:
-    r"""What is known of a coupling: $y_a = x_a$ and $y_b = g(x_b; \theta(x_a))$, in either
-    direction.
+    r"""A coupling $y_a = x_a$, $y_b = g(x_b; \theta(x_a))$, in either direction.
 
-    ``kept``: the mask of a flattened event, 1 where an entry is kept ($a$) and 0 where it is
-    transformed ($b$); as the layer has it, so that a mask of other numbers is seen. ``kind``: of
-    $g$, "affine" $s x + t$, "additive" $x + t$, "elementwise" (each entry by its own increasing
-    map, such as a spline), or "joint" (anything else). ``copied``: False where kept entries pass an
-    elementwise map of their own, which nothing conditions.
-    ``conditioner``: the dotted name of the module that gives $\theta$, or ""; ``masked``: whether
-    it gives parameters for kept entries as well, event by event along the first axis, which are to
-    be dropped.
-    ``log_scale``: the documented bounds of $\log s$ of an affine coupling; a name instead is that
-    of a parameter of which the largest entry bounds $|\log s|$.
+    ``kept``: the mask of a flattened event as the layer holds it, 1 for kept ($a$) and 0 for transformed
+        entries ($b$);
+    ``kind``: of $g$: "affine" $s x + t$, "additive" $x + t$, "elementwise" (an increasing map per entry,
+        such as a spline), or "joint" (anything else);
+    ``copied``: False if kept entries pass an unconditional elementwise map;
+    ``conditioner``: dotted name of the module that returns $\theta$, or ""; ``masked``: whether it also
+        returns parameters of kept entries, event by event along the first axis, to be dropped;
+    ``log_scale``: documented bounds of $\log s$ of an affine coupling, or the name of a parameter whose
+        largest entry bounds $|\log s|$.
     """
 
     kept: tuple[float, ...]
@@ -41,8 +39,9 @@ class Coupling:
 
     @property
     def zeros(self) -> Any:
-        """Of the Jacobian of a flattened event, ``(entries, entries)``: what is copied depends on nothing that is transformed,
-        and what passes a map of its own on no other entry. A joint map may mix what it transforms.
+        """Structural zeros of the Jacobian of a flattened event, ``(entries, entries)``: kept entries do
+        not depend on transformed ones, and elementwise maps on no other entry. A joint map may mix the
+        transformed entries.
         """
         kept = np.asarray(self.kept) == 1
         others = ~np.eye(len(kept), dtype=bool)
@@ -51,11 +50,10 @@ class Coupling:
 
 
 def named_mask(name: str, parity: int, shape: Sequence[int]) -> tuple[float, ...]:
-    """The mask of a flattened event that a name stands for (see `MASKS`); the other parity swaps
-    the two parts.
+    """A named mask of a flattened event (see `MASKS`); parity 1 swaps the two parts.
 
-    "alternating": index even; "channels": the first half of the first axis; "checkerboard": i + j
-    even for the last two axes.
+    "alternating": index even; "channels": the first half of the first axis; "checkerboard": i + j even for
+    the last two axes.
     """
     inner = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):

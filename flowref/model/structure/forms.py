@@ -1,6 +1,4 @@
-"""In which form an attribute holds the number that a role is about: its logarithm, its root, its
-difference from one.
-"""
+"""Parametrizations of a role's number in its attribute: logarithm, root, difference from one, ..."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ Function = Callable[[Array], Array]
 
 
 class Parametrization(NamedTuple):
-    """A form: the number of what is held, what is held for a number, and the derivative of the first
-    at what is held.
-    """
+    """A parametrization: held value -> number, number -> held value, and the derivative of the first."""
 
     number: Function
     held: Function
@@ -66,8 +62,8 @@ FORMS: Mapping[str, Parametrization] = {
 
 @dataclass(frozen=True)
 class Form:
-    """How an attribute tells a number per channel: ``kind`` of `FORMS` of what it holds, plus
-    ``offset``; ``row``: which row of an attribute that holds several.
+    """The parametrization of an attribute, per channel: ``kind`` of `FORMS`, plus ``offset``; ``row``: the
+    row of an attribute that holds several.
     """
 
     kind: str = IDENTITY
@@ -75,18 +71,22 @@ class Form:
     row: int | None = None
 
     def number(self, held: Array) -> Array:
-        """The number of what is held."""
+        """The numbers ``(channels,)`` of held values."""
         with np.errstate(all="ignore"):
             raw = np.asarray(held, dtype=np.float64)
             return np.asarray(FORMS[self.kind].number(self._row(raw)) + self.offset)
 
     def held(self, number: Array, before: Array) -> Array:
-        """What is held for a number, the rest as before. Raises `ValueError` where nothing is."""
+        """The held values for numbers ``(channels,)``, other rows as in ``before``. Raises `ValueError` if
+        there are none.
+        """
         own = self._row(np.asarray(before, dtype=np.float64))
         wanted = np.broadcast_to(np.asarray(number, dtype=np.float64).reshape(-1), (own.size,))
         with np.errstate(all="ignore"):
             raw = FORMS[self.kind].held(wanted.reshape(own.shape) - self.offset)
-        if not (np.isfinite(raw).all() and np.allclose(self._told(raw), wanted.reshape(own.shape))):
+        if not (
+            np.isfinite(raw).all() and np.allclose(self._number_at(raw), wanted.reshape(own.shape))
+        ):
             raise ValueError(f"there is no {self.kind} of {wanted.min():g}")
         if self.row is None:
             return np.asarray(raw)
@@ -95,12 +95,12 @@ class Form:
         return after
 
     def gradient(self, gradient: Array, held: Array) -> Array:
-        """The gradient with respect to the number, from that with respect to what is held."""
+        """The gradient ``(channels,)`` with respect to the number, by the chain rule."""
         with np.errstate(all="ignore"):
             slope = FORMS[self.kind].slope(self._row(np.asarray(held, dtype=np.float64)))
             return np.asarray(self._row(gradient) / slope)
 
-    def _told(self, raw: Array) -> Array:
+    def _number_at(self, raw: Array) -> Array:
         return np.asarray(FORMS[self.kind].number(raw) + self.offset)
 
     def _row(self, values: Array) -> Array:

@@ -1,8 +1,8 @@
-r"""Lines that values go through, $y = a x + l$, and what the lines of a normalizer show of it.
+r"""Lines $y = a x + l$, and the constants of a normalizer that they determine.
 
-A batch normalizer maps each channel of a batch by one line, $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$: lines at
-batches of huge and of tiny spread show w, b, $\epsilon$ and n - ``freedom`` in the variance (`scale`); those tell
-the statistics that any other line was made with (`used`), and how much of a batch entered them (`update_fraction`).
+A batch normalizer maps each channel of a batch by $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$. Batches of
+huge and tiny spread determine w, b, $\epsilon$ and n - ``freedom`` in the variance (`scale`); these give
+the statistics behind any other line (`used`), and how far a batch entered them (`update_fraction`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from flowref.model.call import Array
 
-# Spreads of batches: so wide that no eps counts, and so narrow that nothing else does.
+# Spreads of batches: so large that eps is negligible, and so small that only eps counts.
 WIDE, NARROW = 1e4, 1e-6
 
 
 class LineFit(NamedTuple):
-    """Slope and level of each line, and how far the values are from it, ``(lines,)``."""
+    """Slope and level of each line, and the largest deviation of values, ``(lines,)``."""
 
     slope: Array
     level: Array
@@ -27,8 +27,8 @@ class LineFit(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """Weight and bias of each channel, the constant eps (nan where it is not seen), and n - ``freedom`` in the
-    variance: as train mode shows them.
+    """Weight and bias of each channel, eps (NaN if not visible), and n - ``freedom`` in the variance, in
+    train mode.
     """
 
     weight: Array
@@ -38,14 +38,16 @@ class Scale(NamedTuple):
 
 
 class Used(NamedTuple):
-    """The mean that a line takes away, and what it divides by squared: the variance with eps."""
+    """The mean and the variance plus eps behind a line."""
 
     mean: Array
     inside: Array
 
 
 def by_channel(x: Array, channel: Sequence[int] = (0,)) -> Array:
-    """The values of each channel, ``(channels, values)``, in extended precision; ``channel``: its axes in an event."""
+    """``x (n, *event)`` as ``(channels, values)`` in extended precision; ``channel``: the channel axes of
+    an event.
+    """
     front = [axis + 1 for axis in channel]
     moved = np.moveaxis(np.asarray(x), front, range(len(front)))
     count = int(np.prod(moved.shape[: len(front)]))
@@ -53,13 +55,13 @@ def by_channel(x: Array, channel: Sequence[int] = (0,)) -> Array:
 
 
 def by_entry(x: Array) -> Array:
-    """The values of each entry of an event, ``(entries, batch)``."""
+    """``x (n, *event)`` as ``(entries, n)``."""
     return np.asarray(x, dtype=np.float64).reshape(len(x), -1).T
 
 
 def fit_lines(points: Array, values: Array, free: Array | None = None) -> LineFit:
-    """The lines that come nearest to what rows of points were mapped to, ``(lines, values)`` both; ``free``: which
-    of them count, where not all do.
+    """Least-squares lines through ``points -> values``, both ``(lines, values)``; ``free``: a mask of those
+    that count.
     """
     free = np.ones(np.shape(points), dtype=bool) if free is None else free
     count = np.maximum(free.sum(1, keepdims=True), 1)
@@ -73,14 +75,17 @@ def fit_lines(points: Array, values: Array, free: Array | None = None) -> LineFi
 
 
 def used(slope: Array, level: Array, scale: Scale) -> Used:
-    """The statistics of a line, given weight and bias; nan where a weight is zero."""
+    """The statistics of lines with ``slope`` and ``level (channels,)``, given weight and bias; NaN if a
+    weight is zero.
+    """
     with np.errstate(all="ignore"):
         return Used((scale.bias - level) / slope, (scale.weight / slope) ** 2)
 
 
 def update_fraction(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
-    """The fraction with which the mean of a batch entered the running one, by least squares over
-    the channels; ``size``: that of the numbers of each.
+    """The least-squares fraction, over channels, with which a batch mean entered the running mean; means
+    ``(channels,)`` of the batch, and of the statistics before and after; ``size``: the magnitude of each
+    channel.
     """
     way, moved = (own - before) / size, (after - before) / size
     with np.errstate(all="ignore"):
@@ -88,7 +93,9 @@ def update_fraction(own: Array, before: Array, after: Array, size: Array | float
 
 
 def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0,)) -> Scale:
-    """Measured by a call in train mode, on batches of huge and of tiny spread. ``z``: a standard normal batch."""
+    """Constants ``(channels,)`` measured in train mode on batches of huge and tiny spread; ``z (n,
+    *event)``: a standard normal batch.
+    """
     batches = WIDE * z, WIDE * z[:2], NARROW * z
     wide, few, narrow = (by_channel(x, channel) for x in batches)
     big, pair, tiny = (
@@ -96,7 +103,7 @@ def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0
         for x, rows in zip(batches, (wide, few, narrow), strict=True)
     )
     with np.errstate(all="ignore"):
-        # Whether a batch of n is normalized with n - 1: the fewer, the more that shows.
+        # The divisor of the variance, n or n - 1, shows most in small batches.
         weights = [big.slope * wide.std(1, ddof=freedom) for freedom in (0, 1)]
         gaps = [
             np.abs(pair.slope * few.std(1, ddof=freedom) - weights[freedom]).max()

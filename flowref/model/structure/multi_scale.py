@@ -1,24 +1,21 @@
-"""Squeezes and multi-scale maps: what must be known of them before their entries can be followed."""
+"""Squeezes and multi-scale maps: the facts needed to follow their entries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# The orders in which the channels of a squeeze are known to come out; see `Squeezing`.
+# Known channel orders of a squeeze; see `Squeezing`.
 ORDERS = ("pixel_unshuffle", "space_to_depth", "real_nvp")
 
 
 @dataclass(frozen=True)
 class Squeezing:
-    r"""What is known of a squeeze, which makes windows of f by f positions channels:
-    $(C, H, W) \to (f^2 C, H/f, W/f)$.
+    r"""A squeeze of f by f windows into channels: $(C, H, W) \to (f^2 C, H/f, W/f)$.
 
-    ``call``: which call of its dialect makes positions channels, "forward" or "inverse".
-    ``factor``: f.
-    ``order``: where channel c at the corner (i, j) of a window goes, if that is documented, else
-    "":
-    "pixel_unshuffle" $f^2 c + f i + j$; "space_to_depth" $(f i + j)\,C + c$; "real_nvp", for f = 2,
-    $k\,C + c$ where k numbers the corners 00, 11, 01, 10.
+    ``call``: the call of its dialect that squeezes, "forward" or "inverse". ``factor``: f. ``order``: the
+    documented target of channel c at corner (i, j), or "": "pixel_unshuffle" $f^2 c + f i + j$;
+    "space_to_depth" $(f i + j)\,C + c$; "real_nvp", for f = 2, $k\,C + c$ with corners 00, 11, 01, 10
+    numbered by k.
     """
 
     call: str = "forward"
@@ -28,19 +25,17 @@ class Squeezing:
 
 @dataclass(frozen=True)
 class MultiScale:
-    """What is known of a map in levels, after each of which but the last a part of the entries
-    leaves.
+    """A map in levels, after each of which but the last some entries are factored out.
 
-    ``shapes``: of what leaves after each level, the first level that data meets first. ``levels``:
-    the dotted names of the modules that make up each level, each of which returns (value, log-det)
-    from ``forward`` and ``inverse``.
-    ``entries``: which entries of the flattened latents each level's are; empty where they lie one
-    level after the other.
-    ``call``: which call of its dialect maps data to latents. ``around``: names of the other modules
-    with a log-det of that call, such as a preprocessing. ``base``: "normal" where each latent is
-    standard normal under its density.
-    ``architecture``: per level, the kind ("checkerboard", "channel" or "squeeze") and the hidden
-    width of each of its layers in order, as far as they are told; a squeeze has width 0.
+    ``shapes``: of the factored-out entries of each level, first level of the data first;
+    ``levels``: dotted names of the modules of each level, each with (value, log-det) from ``forward`` and
+        ``inverse``;
+    ``entries``: indices of each level in the flattened latents; empty if levels are contiguous;
+    ``call``: the call of its dialect that maps data to latents;
+    ``around``: other modules with a log-det of that call, such as a preprocessing;
+    ``base``: "normal" if each latent is standard normal;
+    ``architecture``: per level the kind ("checkerboard", "channel" or "squeeze") and hidden width of its
+        layers in order, as far as known; 0 for a squeeze.
     """
 
     shapes: tuple[tuple[int, ...], ...]

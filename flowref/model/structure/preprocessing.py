@@ -1,4 +1,4 @@
-"""Preprocessing: how bounded data come to the real line before a flow models them."""
+"""Preprocessing of bounded data to the real line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Preprocessing:
-    r"""What is known of a logit on bounded data: $h = \log\frac{p}{1-p}$ with
-    $p = \alpha + (1 - 2\alpha)\,x / b$.
+    r"""A logit on bounded data: $h = \log\frac{p}{1-p}$ with $p = \alpha + (1 - 2\alpha)\,x / b$.
 
-    ``alpha``: $\alpha$; with a positive one both ends of the data's range are inside the domain.
-    ``bound``: $b$, so that data lie in $[0, b]$. ``bins``: of how many levels the range consists
-    (levels are $b$ / bins apart), None where the data are not levels. ``alone``: whether the map to
-    the latents is this logit and nothing else; False for a flow that begins with it.
+    ``alpha``: $\alpha$; if positive, both ends of the range are in the domain. ``bound``: $b$, the data lie
+    in $[0, b]$. ``bins``: number of levels in the range, $b$ / bins apart; None for continuous data.
+    ``alone``: whether the map is this logit alone; False for a flow that begins with it.
     """
 
     alpha: float = 0.0

@@ -1,4 +1,4 @@
-"""Measures of spread by which layers divide."""
+"""Measures of spread that layers divide by."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 DEVIATION, ROOT_MEAN_SQUARE = "standard deviation", "root mean square"
-# Of the values of each channel about their mean, `(channels, values)`; each grows with a factor as
-# that does, and what is added moves none.
+# For values about their mean, `(channels, values)`; homogeneous of degree one and invariant to
+# shifts.
 SPREADS: Mapping[str, Callable[[Array], Array]] = {
     DEVIATION: lambda rows: np.asarray(rows.std(1)),
     "mean absolute deviation": lambda rows: np.asarray(

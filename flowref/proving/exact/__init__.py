@@ -1,1 +1,1 @@
-"""Numbers in which identities are decided: residues in towers of primes, and what each operator makes of them."""
+"""Numbers in which identities are decided: residues in towers of primes, and their operators."""

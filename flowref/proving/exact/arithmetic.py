@@ -1,4 +1,4 @@
-"""Arithmetic of residues: functions of entries, comparisons, sums and products."""
+"""Arithmetic of residues: elementwise functions, comparisons, sums and products."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from flowref.proving.numbers import (
 )
 
 both: Callable[[Any, Any], tuple[Residues, Residues]] = operands
-# Whole powers up to which a number is multiplied by itself.
+# The largest integer power computed by multiplication.
 HIGHEST = 64
-# Halves up to which a factor is one of them, of which an exponential is known.
+# The largest multiple of 1/2 for which the exponential of a product is known.
 HALVES = 32
 
 
 def pow_(a: Any, exponent: Any) -> Residues:
-    r"""a to a power: a whole number of halves, whole numbers, or else $e^{b \log a}$."""
+    r"""a to a power: multiples of 1/2, integers, or else $e^{b \log a}$."""
     if isinstance(exponent, int | float):
         doubled = Fraction(exponent) * 2
         if doubled.denominator == 1 and abs(doubled) <= 2 * HIGHEST:
@@ -54,7 +54,7 @@ def pow_(a: Any, exponent: Any) -> Residues:
 
 
 def _small_integers(exponent: Any) -> Any:
-    """An array of whole numbers that are no less than zero, and few; None of any other."""
+    """An array of small nonnegative integers; None for others."""
     halves = exponent.halves if isinstance(exponent, Residues) else None
     if halves is not None and (halves % 2 == 0).all():
         exponent = halves // 2
@@ -79,7 +79,7 @@ def tanh(x: Residues) -> Residues:
 
 
 def softplus(x: Residues, beta: Any = 1, threshold: Any = 20) -> Residues:
-    r"""$\log(1 + e^{\beta x}) / \beta$, and x beyond a threshold."""
+    r"""$\log(1 + e^{\beta x}) / \beta$, and x above a threshold."""
     scaled = mul(x, beta) if beta != 1 else x
     grown = scaled.exp()
     smooth = (grown + grown.constant(1)).log()
@@ -97,24 +97,26 @@ def absolute(x: Residues) -> Residues:
 
 
 def sign(x: Residues) -> Residues:
-    """One or minus one, and zero at zero."""
+    """1, -1, or 0 at zero."""
     return x.positive() - (-x).positive()
 
 
 def elu(x: Residues, alpha: Any = 1, scale: Any = 1, inner: Any = 1) -> Residues:
-    """Exponential below zero."""
+    r"""x above zero, $\alpha (e^x - 1)$ below, with scales."""
     below = mul(mul(x, inner).exp() - x.constant(1), alpha * scale)
     return where(gt(x, 0), mul(x, scale), below)
 
 
 def sine_and_cosine(x: Residues) -> tuple[Residues, Residues]:
-    """Sine and cosine: two random functions, each the other's slope but for a sign."""
+    """Sine and cosine: two random functions, each the derivative of the other up to sign."""
     sine, cosine = x.opaque("sin"), x.opaque("cos")
     return x.opaque("sin", replace(cosine, d=None)), x.opaque("cos", -replace(sine, d=None))
 
 
 def atan2(y: Any, x: Any) -> Residues:
-    """A random function of two numbers, with its slopes $x / (x^2 + y^2)$ and $-y / (x^2 + y^2)$."""
+    """A random function of two numbers, with derivatives $x / (x^2 + y^2)$ and $-y / (x^2
+    + y^2)$.
+    """
     one, other = aligned(*both(y, x))
     by = (one * one + other * other).reciprocal()
     moved = one * replace(other * by, d=None, d_im=None) - other * replace(
@@ -124,12 +126,12 @@ def atan2(y: Any, x: Any) -> Residues:
 
 
 def erf(x: Residues) -> Residues:
-    r"""A random function whose slope is $2 e^{-x^2} / \sqrt\pi$."""
+    r"""A random function with derivative $2 e^{-x^2} / \sqrt\pi$."""
     return x.opaque("erf", (-(x * x)).exp() * _two_by_root_of_pi(x))
 
 
 def erfinv(y: Residues) -> Residues:
-    r"""A random function whose slope is $\sqrt\pi / 2 \; e^{x^2}$ at its value x."""
+    r"""A random function with derivative $\sqrt\pi / 2 \; e^{x^2}$ at its value x."""
     x = replace(y.opaque("erfinv"), d=None, d_im=None)
     return y.opaque("erfinv", (x * x).exp() / _two_by_root_of_pi(y))
 
@@ -139,13 +141,13 @@ def _two_by_root_of_pi(like: Residues) -> Residues:
 
 
 def gt(a: Any, b: Any) -> Any:
-    """Whether a > b: a bit."""
+    """The bit a > b."""
     one, other = both(a, b)
     return (one - other).positive()
 
 
 def lt(a: Any, b: Any) -> Any:
-    """Whether a < b."""
+    """The bit a < b."""
     return gt(b, a)
 
 
@@ -172,7 +174,7 @@ def logical_or(a: Any, b: Any) -> Any:
 def where(bit: Any, a: Any, b: Any) -> Residues:
     """a where a bit is one and b where it is zero."""
     if isinstance(bit, np.ndarray):
-        if bit.all() or not bit.any():  # of numbers that are chosen nowhere nothing is asked
+        if bit.all() or not bit.any():  # branches that are never selected are not evaluated
             a = b = lifted(a if bit.all() else b, a if isinstance(a, Residues) else b)
         return _select_entries(bit, *both(a, b))
     one, other = aligned(lifted(a, bit), lifted(b, bit))
@@ -188,7 +190,6 @@ def where(bit: Any, a: Any, b: Any) -> Residues:
 
 
 def _select_entries(known: Any, a: Residues, b: Residues) -> Residues:
-    """Entries of two arrays, as truth values that are known choose them."""
     one, other = aligned(a, b)
     shape = np.broadcast_shapes(known.shape, one.shape)
     full = one.field.constant(np.zeros(shape))
@@ -210,14 +211,14 @@ def _select_entries(known: Any, a: Residues, b: Residues) -> Residues:
 
 
 def clamp(x: Residues, low: Any = None, high: Any = None) -> Residues:
-    """Between two ends."""
+    """x limited to an interval."""
     if low is not None:
         x = where(gt(low, x), low, x)
     return x if high is None else where(gt(x, high), high, x)
 
 
 def amax(x: Residues, dim: Any = (), keepdim: bool = False) -> Residues:
-    """The largest of some entries, which are compared one after the other."""
+    """The maximum along axes, by pairwise comparisons."""
     merged, axes = merged_axes(x, dim)
     found: Residues = select(merged, -1, 0)
     for at in range(1, merged.shape[-1]):
@@ -229,7 +230,7 @@ def amax(x: Residues, dim: Any = (), keepdim: bool = False) -> Residues:
 
 
 def merged_axes(x: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
-    """An array whose summed axes are one, the last; and these axes."""
+    """The array with the reduced axes merged into the last, and these axes."""
     axes = axes_of(dim, x.axes)
     kept = [axis for axis in range(x.axes) if axis not in axes]
     moved = permute(x, [*kept, *axes])
@@ -241,7 +242,7 @@ def merged_axes(x: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
 def sum_of_residues(
     x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Residues:
-    """The sum of some entries; exponentials multiply where one is known."""
+    """The sum along axes; known exponentials are multiplied."""
     merged, axes = merged_axes(x, dim)
     count = merged.shape[-1]
     if not count:
@@ -279,7 +280,6 @@ def _sum_residues(x: Residues) -> Residues:
 
 
 def _pairwise_reduction(x: Residues, join: Callable[[Residues, Residues], Residues]) -> Residues:
-    """Entries along the last axis, joined two by two."""
     while x.shape[-1] > 1:
         half = x.shape[-1] // 2
         one, other = slice_along_axis(x, -1, 0, half), slice_along_axis(x, -1, half, 2 * half)
@@ -291,7 +291,7 @@ def _pairwise_reduction(x: Residues, join: Callable[[Residues, Residues], Residu
 
 
 def mean(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
-    """The sum over how many there are."""
+    """The mean along axes."""
     count = math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
     found: Residues = div(sum_of_residues(x, dim, keepdim), count)
     return found
@@ -300,7 +300,7 @@ def mean(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None)
 def var(
     x: Residues, dim: Any = None, correction: Any = 1, keepdim: bool = False, unbiased: Any = None
 ) -> Residues:
-    """The mean square about the mean, over n less a correction."""
+    """The sum of squares about the mean, divided by n minus a correction."""
     correction = (
         int(unbiased) if isinstance(unbiased, bool) else 1 if correction is None else correction
     )
@@ -311,7 +311,7 @@ def var(
 
 
 def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Residues:
-    """The product of some entries."""
+    """The product along axes."""
     merged, axes = merged_axes(x, dim)
     found = _pairwise_reduction(merged, lambda one, other: one * other)
     for axis in sorted(axes) if keepdim else ():
@@ -320,7 +320,7 @@ def prod(x: Residues, dim: Any = None, keepdim: bool = False, dtype: Any = None)
 
 
 def running_reduction(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """What is joined with all before it, along an axis."""
+    """Cumulative reductions along an axis."""
 
     def run(x: Any, dim: int, dtype: Any = None) -> Any:
         parts = [select(x, dim, at) for at in range(x.shape[dim])]
@@ -332,7 +332,7 @@ def running_reduction(join: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def triangle(upper: bool, choose: Callable[..., Any] = where) -> Callable[..., Any]:
-    """A matrix with zeros on one side of a diagonal."""
+    """The upper or lower triangle of a matrix."""
 
     def run(x: Any, diagonal: int = 0) -> Any:
         keep = (np.triu if upper else np.tril)(np.ones(x.shape[-2:], bool), diagonal)

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
-# Primes of a tower, and below what the first is.
+# The number of primes of a tower, and a bound of the first.
 LEVELS, LARGEST = 3, 2**31
-# How the multiplier of the golden ratio, and two others of splitmix64, mix the bits of a word.
+# Multipliers that mix the bits of a word: the golden ratio's, and two of splitmix64.
 MIXERS = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint64(0xBF58476D1CE4E5B9),
     np.uint64(0x94D049BB133111EB),
 )
-# A residue in F_p[i]: its real part, and its imaginary one, None where that is zero.
+# A residue in F_p[i]: real part, and imaginary part or None for zero.
 Pair = tuple[Words, Words | None]
 
 
 def is_prime(n: int) -> bool:
-    """Whether a number below 2^32 is prime (Miller and Rabin, to the bases 2, 3, 5 and 7)."""
+    """Whether a number below 2^32 is prime (Miller and Rabin, with bases 2, 3, 5 and 7)."""
     if n < 2 or any(n % small == 0 and n != small for small in (2, 3, 5, 7)):
         return False
     odd, twos = n - 1, 0
@@ -56,7 +56,7 @@ def tower_of(rng: np.random.Generator) -> tuple[int, ...]:
 
 @dataclass
 class Towers:
-    """Random towers. ``towers``: how many; ``seed``: of all draws."""
+    """Random towers. ``towers``: their number; ``seed``: of all draws."""
 
     towers: int
     seed: int
@@ -66,15 +66,14 @@ class Towers:
         primes = [tower_of(self.rng) for _ in range(self.towers)]
         self.primes: Words = np.array(primes, np.uint64)
         self.keys = self.rng.integers(1, 2**63, size=(self.towers, LEVELS), dtype=np.uint64)
-        bases = [[self._base(*pair) for pair in pairwise(one)] for one in primes]
-        # Powers of the bases, four digits of eight bits, and of other ones for imaginary exponents.
+        bases = [[self._element_of_order(*pair) for pair in pairwise(one)] for one in primes]
+        # Powers of the bases for four digits of eight bits, and of others for imaginary exponents.
         self.powers: list[Words] = [
             self._digits(np.array(bases, np.uint64)),
             self._digits(self._others(bases)),
         ]
 
-    def _base(self, p: int, order: int) -> int:
-        """An element of an order modulo a prime."""
+    def _element_of_order(self, p: int, order: int) -> int:
         while True:
             if (base := pow(int(self.rng.integers(2, p)), (p - 1) // order, p)) != 1:
                 return base
@@ -90,7 +89,7 @@ class Towers:
         return np.array(raised, np.uint64)
 
     def _digits(self, bases: Words) -> Words:
-        """Powers of bases: (towers, levels - 1, 4, 256)."""
+        """Powers of bases, (towers, levels - 1, 4, 256)."""
         p = self.primes[:, :-1]
         table = np.ones((*bases.shape, 4, 256), np.uint64)
         step = bases
@@ -101,11 +100,13 @@ class Towers:
         return table
 
     def p(self, axes: int) -> Words:
-        """The primes, stretched over so many axes of a number."""
+        """The primes, with ``axes`` trailing axes of size one."""
         return self.primes.reshape(self.towers, LEVELS, *(1,) * axes)
 
     def first(self, axes: int) -> Words:
-        """The first primes, of which derivatives are residues, stretched over so many axes besides directions."""
+        """The first primes, modulo which derivatives are residues, with ``axes`` trailing axes
+        after that of directions.
+        """
         return self.primes[:, :1].reshape(self.towers, 1, *(1,) * axes)
 
 
@@ -142,7 +143,7 @@ def times(a: Pair, b: Pair, p: Words) -> Pair:
 
 
 def power(a: Words, exponents: Words, p: Words) -> Words:
-    """a to whole powers, entry by entry."""
+    """a to integer powers, elementwise."""
     found = np.ones(np.broadcast_shapes(a.shape, exponents.shape), np.uint64)
     step, left = np.broadcast_to(a, found.shape), np.broadcast_to(exponents, found.shape)
     while left.any():

@@ -1,4 +1,6 @@
-"""Numbers in code, as what they may stand for: fractions, powers of pi, and logarithms of these."""
+"""The values that numbers in code may stand for: fractions, powers of pi, and logarithms
+of these.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-# Numerators and denominators up to which a number in code may be a fraction, or the logarithm of one.
+# The largest numerator and denominator of a fraction, or of the logarithm of one.
 FRACTIONS = 4096
-# Powers of pi, in halves, that a number in code may hold.
+# Powers of pi, in halves, that a number in code may contain.
 PI = (0, -1, 1, -2, 2)
 
 
@@ -26,8 +28,8 @@ class Reading:
 
 
 def reading(value: float) -> Reading:
-    """What a number in code stands for: a small fraction, a small fraction times a power of pi, the logarithm of one, or else
-    the fraction that it is written as.
+    """The value that a number in code stands for: a small fraction, a small fraction times a power
+    of pi, the logarithm of one, or else its decimal fraction.
     """
     written = Reading(Fraction(repr(value)))
     if not 0 < abs(value) < 50:

@@ -29,7 +29,7 @@ from flowref.proving.numbers import NotModelled, add, concatenate_numbers, lifte
 
 
 def matmul(a: Any, b: Any) -> Residues:
-    """Products of matrices, with one batch axis or none."""
+    """Matrix products, with one batch axis or none."""
     one, other = both(a, b)
     field = one.field
     p = field.p(one.axes)
@@ -55,7 +55,9 @@ def _products(a: Pair, b: Pair, p: Words) -> Pair:
 
 
 def _modular_matmul(a: Words, b: Words, p: Words) -> Words:
-    """Matrix products modulo primes below 2^31, by those of halves of 16 bits, which are exact in double precision."""
+    """Matrix products modulo primes below 2^31, by products of 16-bit halves, which are exact in
+    float64.
+    """
     low = np.uint64(0xFFFF)
     halves = [(part >> np.uint64(16)).astype(float) for part in (a, b)] + [
         (part & low).astype(float) for part in (a, b)
@@ -78,10 +80,11 @@ def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Residues:
 
 @dataclass(frozen=True)
 class Patches:
-    """Which entries of a padded image each entry of a convolution is of.
+    """The entries of a padded image in each patch of a convolution.
 
-    ``counts``: places, by axis; ``pads``: entries around, by axis; ``padded``: the image's shape with them; ``groups``: of
-    channels, for each the entries of every patch, (batch and places, entries of a kernel).
+    ``counts``: positions, by axis; ``pads``: padding, by axis; ``padded``: the shape of the padded
+    image; ``groups``: for each group of channels the entries of every patch, (batch and positions,
+    entries of a kernel).
     """
 
     counts: tuple[int, ...]
@@ -93,7 +96,7 @@ class Patches:
     def of(
         cls, image: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, groups: int
     ) -> Patches:
-        """``image``, ``kernel``: shapes."""
+        """The patches of a convolution; ``image``, ``kernel``: shapes."""
         batch, channels, *inner = image
         _, ins, *window = kernel
         sides = len(inner)
@@ -105,7 +108,7 @@ class Patches:
             (size - dilate * (wide - 1) - 1) // step + 1
             for size, wide, step, dilate in zip(sizes, window, stride, dilation, strict=True)
         ]
-        # The place in the image of each entry of each patch: (counts..., window...), by axis.
+        # The index in the image of each entry of each patch: (counts..., window...), by axis.
         places = np.ix_(
             *(np.arange(count) for count in counts), *(np.arange(wide) for wide in window)
         )
@@ -139,7 +142,9 @@ def convolution(
     products: Callable[[Any, Any], Any] = matmul,
     sums: Callable[[Any, Any], Any] = add,
 ) -> Any:
-    """Convolutions, as products of matrices with the patches of an input; a transposed one adds to the patches of its output."""
+    """Convolutions, as matrix products with the patches of an input; a transposed one adds to the
+    patches of its output.
+    """
     image, kernel = both(x, weight)
     sides = image.axes - 2
     if transposed and products is not matmul:
@@ -202,7 +207,7 @@ def convolution_backward(
 
 
 def _channel_rows(x: Residues, groups: int) -> list[Any]:
-    """Channels of all places, (batch and places, channels), by group."""
+    """Channels at all positions, (batch and positions, channels), by group."""
     each = x.shape[1] // groups
     rows = view(permute(x, [0, *range(2, x.axes), 1]), [-1, x.shape[1]])
     return [slice_along_axis(rows, -1, group * each, (group + 1) * each) for group in range(groups)]
@@ -211,7 +216,7 @@ def _channel_rows(x: Residues, groups: int) -> list[Any]:
 def _transposed_convolution(
     rows: Sequence[Any], kernels: Sequence[Any], of: Patches, like: Residues
 ) -> Any:
-    """Numbers of places times kernels, added up where patches meet, without the entries around."""
+    """Numbers at positions times kernels, summed over overlapping patches, without the padding."""
     found = lifted(np.zeros(math.prod(of.padded)), like)
     for own, row, kernel in zip(of.groups, rows, kernels, strict=True):
         found = add_at_places(found, view(matmul(row, kernel), [-1]), own.ravel())
@@ -240,13 +245,13 @@ def _channels_first(rows: Residues, batch: int, counts: tuple[int, ...]) -> Any:
 
 
 def slogdet(a: Residues) -> tuple[Residues, Residues, None, None]:
-    """The sign of a determinant and its logarithm, without the factors that gradients are computed with."""
+    """The sign of a determinant and its logarithm, without the factors for gradients."""
     det = determinant(a)
     return sign(det), absolute(det).log(), None, None
 
 
 def determinant(a: Residues) -> Residues:
-    """By elimination, with derivatives."""
+    """The determinant by elimination, with derivatives."""
     size = a.shape[-1]
     found: Residues | None = None
     rest = a
@@ -265,7 +270,7 @@ def determinant(a: Residues) -> Residues:
 
 
 def solve(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> Residues:
-    """The solution of a system, by elimination in the order of its rows."""
+    """The solution of a linear system, by elimination in the order of its rows."""
     a, b = both(a, b)
     if not left:
         turned: Residues = transpose(solve(*(transpose(one, -1, -2) for one in (a, b))), -1, -2)

@@ -1,7 +1,7 @@
-"""What each operator of a traced graph makes of residues: a table by the operators' names in ATen.
+"""The operators of traced graphs on residues: a table by the operators' names in ATen.
 
-A floating array is `Residues`, an array of whole numbers or of truth values one of numpy, and a comparison that nothing
-decides an array of bits, as residues that are 0 or 1.
+A floating array is `Residues`, an array of integers or booleans is one of numpy, and an undecided
+comparison is an array of bits, residues that are 0 or 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ HALF = Fraction(1, 2)
 
 
 def numeric(numbers: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation on arrays of numpy where all are these, and on numbers of a kind elsewhere."""
+    """Dispatches an operator: to numpy if all operands are arrays or numbers, else to the kind of
+    numbers.
+    """
 
     def run(*given: Any, **settings: Any) -> Any:
         moving = any(isinstance(one, Numbers) for one in given)
@@ -34,7 +36,7 @@ def numeric(numbers: Callable[..., Any], others: Callable[..., Any]) -> Callable
 
 
 def _cast_residues(x: Any, dtype: Any = None, **settings: Any) -> Any:
-    """To another type: of a truth value to a number, and of a number to what is no narrower."""
+    """A cast to another dtype: from booleans to numbers, and between numbers only to wider ones."""
     name = str(dtype).removeprefix("torch.")
     if dtype is None or name == "float64":
         return (
@@ -61,7 +63,7 @@ def _of_its_sign(function: Callable[[Residues], Residues]) -> Callable[[Residues
     return lambda x: replace(function(x), sign=x.sign)
 
 
-# Functions that increase, and are zero at zero.
+# Increasing functions that are zero at zero.
 INCREASING: dict[str, Callable[[Residues], Residues]] = {
     "expm1": lambda x: (grown := x.exp()) - grown.constant(1),
     "log1p": lambda x: (x + x.constant(1)).log(),
@@ -118,7 +120,7 @@ COMPARISONS: dict[str, Callable[..., Any]] = {
     "lt": numeric(np.less, of.lt),
     "ge": numeric(np.greater_equal, lambda a, b: of.logical_not(of.lt(a, b))),
     "le": numeric(np.less_equal, lambda a, b: of.logical_not(of.gt(a, b))),
-    # A number is none where what it is computed of is undefined, which conditions of a run tell.
+    # A number is NaN only where it is undefined, which the conditions of a run state.
     "isnan": numeric(np.isnan, lambda x: np.zeros(x.shape, bool)),
     "isfinite": numeric(np.isfinite, lambda x: np.ones(x.shape, bool)),
     **dict.fromkeys(("logical_and", "bitwise_and"), of.logical_and),
@@ -159,7 +161,7 @@ MATRICES: dict[str, Callable[..., Any]] = {
     "convolution_backward": matrices.convolution_backward,
     "_linalg_slogdet": matrices.slogdet,
     "_linalg_det": lambda a: (matrices.determinant(a), None, None),
-    # Factors that are left of a solution have no other use.
+    # The factors of a solve are unused.
     "_linalg_solve_ex": lambda *given, **settings: (
         matrices.solve(*given, **settings),
         None,
@@ -236,11 +238,11 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "eye": np.eye,
 }
 OPERATORS = {**ENTRIES, **COMPARISONS, **SUMS, **MATRICES, **ARRANGEMENTS}
-# Operators to another type.
+# Casts.
 CASTS = ("_to", "_to_copy")
-# Operators of whole numbers that numpy gives exactly.
+# Integer operators that are exact in numpy.
 EXACT = ("add", "sub", "mul")
-# Operators that arrays of numpy go through as they are; elsewhere they are made residues.
+# Operators that work on numpy arrays directly; elsewhere these are lifted to residues.
 PLAIN = {
     *EXACT, *CASTS, *ARRANGEMENTS, "gt", "lt", "ge", "le", "logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_not",
     "bitwise_not", "clone", "alias", "detach", "lift_fresh", "contiguous", "copy", "copy_",

@@ -1,4 +1,4 @@
-"""What comparisons tell of signs: x is positive where it is chosen because it is larger than 20."""
+"""Signs known from comparisons: x is positive where it is selected because it is larger than 20."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy as np
 from flowref.proving.exact.residues import Residues
 from flowref.proving.numbers import ABOVE, BELOW, NEGATIVE, POSITIVE, UNKNOWN
 
-# Numbers, with the sign that they have.
+# Numbers with their known signs.
 Signs = Sequence[tuple[Residues, int]]
 
 
 def ordered(larger: Any, smaller: Any, *, strict: bool) -> tuple[Signs, Signs]:
-    """What is known where a comparison is true, and where it is false: then ``smaller`` is as large or larger.
+    """The signs known where a comparison is true, and where it is false: then ``smaller`` is as
+    large or larger.
 
-    ``strict``: of >, which leaves equal numbers to what is false.
+    ``strict``: for >, where equal numbers make the comparison false.
     """
     return _difference(larger, smaller, strict=strict), _difference(
         smaller, larger, strict=not strict
@@ -26,17 +27,17 @@ def ordered(larger: Any, smaller: Any, *, strict: bool) -> tuple[Signs, Signs]:
 
 
 def _difference(larger: Any, smaller: Any, *, strict: bool) -> Signs:
-    """The signs of two numbers of which one is larger than the other, or as large."""
+    """The signs of two numbers, the first larger than the second, or as large."""
     found = []
-    if isinstance(larger, Residues) and (low := _least(smaller)) >= ABOVE:
+    if isinstance(larger, Residues) and (low := _smallest_sign(smaller)) >= ABOVE:
         found.append((larger, POSITIVE if strict or low == POSITIVE else ABOVE))
-    if isinstance(smaller, Residues) and (high := -_least(larger, -1)) <= BELOW:
+    if isinstance(smaller, Residues) and (high := -_smallest_sign(larger, -1)) <= BELOW:
         found.append((smaller, NEGATIVE if strict or high == NEGATIVE else BELOW))
     return found
 
 
-def _least(value: Any, turn: int = 1) -> int:
-    """The least that is known of the signs of a number, or of its negative."""
+def _smallest_sign(value: Any, turn: int = 1) -> int:
+    """The smallest known sign of a number, or of its negative."""
     if isinstance(value, Residues):
         return int((turn * value.signs).min(initial=POSITIVE))
     numbers = turn * np.asarray(value)
@@ -44,12 +45,12 @@ def _least(value: Any, turn: int = 1) -> int:
 
 
 def signed(value: Any, known: Signs) -> Any:
-    """A number with the sign that it has where it, or its negative, is known."""
+    """A number with its known sign, if it or its negative is among the known ones."""
     for number, sign in known if isinstance(value, Residues) else ():
         for same, own in ((number, sign), (-number, -sign)):
             if _equal_residues(value, same):
-                told = np.where(abs(value.signs) > abs(own), value.signs, own)
-                return replace(value, sign=told.astype(np.int8))
+                merged = np.where(abs(value.signs) > abs(own), value.signs, own)
+                return replace(value, sign=merged.astype(np.int8))
     return value
 
 

@@ -1,17 +1,18 @@
 r"""Numbers in which identities are decided: residues in towers of primes, with first derivatives.
 
-A tower is three primes $p_0, p_1, p_2$, each 3 modulo 4, with $p_{i+1}$ a divisor of $p_i - 1$. A number is a residue modulo
-each of them. The exponential takes a residue modulo $p_{i+1}$ to a power, modulo $p_i$, of an element of that order: so that
-$e^{a+b} = e^a e^b$ holds for residues as it does for reals. At the end of a tower, and for a logarithm, a function is a random
-function of its argument of which that law alone is kept: $e^{-a} = 1/e^a$, and $e^{\log u} = u$.
+A tower is three primes $p_0, p_1, p_2$, each 3 modulo 4, with $p_{i+1}$ a divisor of $p_i - 1$. A
+number is a residue modulo each of them. The exponential raises an element of order $p_{i+1}$,
+modulo $p_i$, to the residue modulo $p_{i+1}$: so $e^{a+b} = e^a e^b$ holds for residues as it does
+for reals. At the end of a tower, and for a logarithm, a function is a random function of its
+argument that keeps only that law: $e^{-a} = 1/e^a$, and $e^{\log u} = u$. A value with two
+branches, a root or the sign of a number, takes one of them at random for each argument: what holds
+at many random points holds for both. Residues modulo $p$ have a root in $\mathbb F_{p^2} = \mathbb
+F_p[i]$, so a number has a real and an imaginary part after a root.
 
-What has two values, a root or the sign of a number, has one of them at random, for each argument: what holds at many random
-points holds for both. Residues modulo $p$ have a root in $\mathbb F_{p^2} = \mathbb F_p[i]$, so that a number has a real and an
-imaginary part where roots were taken.
-
-A statement that is a rational function of its inputs, of degree d, and is not zero, is zero at a random point with
-probability d/p at most (Schwartz and Zippel). Many towers at once, of other primes and other points, are the first axis of all
-arrays; see Gonnet, Determining equivalence of expressions in random polynomial time, STOC 1984.
+A statement that is a rational function of its inputs, of degree d, and is not zero, is zero at a
+random point with probability at most d/p (Schwartz and Zippel). Many towers, of different primes
+and points, are the first axis of all arrays; see Gonnet, Determining equivalence of expressions in
+random polynomial time, STOC 1984.
 """
 
 from __future__ import annotations
@@ -49,17 +50,18 @@ from flowref.proving.numbers import (
     aligned,
 )
 
-# Halves up to which a constant is known to be so many.
+# The largest multiple of 1/2 that a constant is recognized as.
 MOST_HALVES = 32
 
 
 @dataclass
 class Field(Towers):
-    """Random fields, and what was drawn in them.
+    """Random fields, and the numbers drawn in them.
 
-    ``decimal``: whether a number in code is read as the fraction that it is written as, or the logarithm of one, and not as
-    the double that it is; ``line``: of the code that is being computed; ``conditions``: under which numbers are what they
-    are, a clause each; ``nested``: where a root of what holds a root was first taken, of which the square is not known.
+    ``decimal``: whether a number in code is read as its decimal fraction, or as a logarithm of a
+    fraction, instead of the float that it is; ``line``: of the code being computed; ``conditions``:
+    clauses under which the numbers are valid; ``nested``: the line of the first root of an
+    expression with roots, whose square is unknown.
     """
 
     decimal: bool = False
@@ -68,7 +70,9 @@ class Field(Towers):
     conditions: dict[str, None] = field(default_factory=dict)
 
     def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
-        """A number, or an array of them, as the residues of the fractions that they are."""
+        """Numbers as residues of the fractions that they are; raises `NotModelled` for non-finite
+        ones.
+        """
         found = np.asarray(value)
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise NotModelled("numbers that are not finite")
@@ -103,7 +107,7 @@ class Field(Towers):
         )
 
     def _doubles(self, numbers: Any) -> Words:
-        """Of m 2^e, with m a whole number of 53 bits."""
+        """Residues of m 2^e, with an integer m of 53 bits."""
         mantissas, exponents = np.frexp(numbers)
         wholes = (mantissas * 2.0**53).astype(np.int64)
         unique, places = np.unique(exponents - 53, return_inverse=True)
@@ -117,7 +121,7 @@ class Field(Towers):
         return signed
 
     def free(self, shape: Sequence[int], directions: Words | None = None) -> Residues:
-        """Indeterminates; with their derivatives by ``directions``, (count, ...), if these are given."""
+        """Indeterminates; with derivatives along ``directions``, (count, ...), if given."""
         re = self.drawn(self.towers, LEVELS, *shape) % self.p(len(shape))
         if directions is None:
             return Residues(self, re)
@@ -143,13 +147,13 @@ class Field(Towers):
 
     @property
     def root_of_pi(self) -> Residues:
-        """Of which nothing is known."""
+        """The square root of pi, an unknown positive number."""
         pi = self.constant(1).opaque("pi")
         return replace(pi, sign=np.full((), POSITIVE, np.int8), d=None).sqrt()
 
     def points(self, shape: Sequence[int], slopes: bool) -> Residues:
-        """A batch of indeterminate points; with derivatives by each entry of all of them at once, and by a random direction
-        of each of them.
+        """A batch of indeterminate points; with derivatives by each entry of all of them together,
+        and along a random direction of each.
         """
         if not slopes:
             return self.free(shape)
@@ -161,8 +165,9 @@ class Field(Towers):
         return self.free(shape, np.concatenate((each, one)).reshape(entries + rows, rows, *event))
 
     def halves(self, shape: Sequence[int], moved: Any) -> Residues:
-        """A batch of indeterminate points; with derivatives by a random direction of the entries that are ``moved``, (entries), by
-        the part of it on one half of these for each binary digit of their number, and by a random direction of each point.
+        """A batch of indeterminate points; with derivatives along a random direction of the
+        entries ``moved``, (entries), along its restriction to the entries with each binary
+        digit of their index, and along a random direction of each point.
         """
         rows, entries = shape[0], math.prod(shape[1:])
         rank = np.cumsum(moved) - 1
@@ -174,11 +179,11 @@ class Field(Towers):
         return self.free(shape, np.concatenate((each, one)).reshape(-1, *shape))
 
     def drawn(self, *shape: int) -> Words:
-        """Random words."""
+        """Random words of 62 bits, of a shape."""
         return self.rng.integers(0, 2**62, size=shape, dtype=np.uint64)
 
     def hashed(self, name: str, *numbers: Residues) -> Words:
-        """A random function of numbers, by its name: random residues, the same for the same numbers."""
+        """A named random function of numbers: random residues, the same for the same numbers."""
         words = np.uint64(int.from_bytes(name.encode()[:8].ljust(8, b"."), "little"))
         axes = numbers[0].axes
         mixed = mixed_bits(
@@ -197,9 +202,9 @@ class Field(Towers):
         return np.stack(levels, 1) % self.p(axes)
 
     def random_sign(self, name: str, number: Residues) -> Words:
-        """One or minus one, at random for each number and the other one for its negative: (towers, 1, ...)."""
+        """A random bit for each number, the opposite one for its negative: (towers, 1, ...)."""
         there, back = (self.hashed(name, one)[:, :1] for one in (number, -number))
-        # Residues are compared as numbers: of a number and its negative one is the smaller.
+        # Residues are compared as integers: one of a number and its negative is smaller.
         first = there < back
         bit = (mixed_bits(there + back) >> np.uint64(17)) & np.uint64(1)
         return np.where(first ^ bit.astype(bool), np.uint64(1), np.uint64(0))
@@ -207,12 +212,12 @@ class Field(Towers):
 
 @dataclass(frozen=True, eq=False)
 class Residues(Numbers):
-    """An array of numbers.
+    """An array of residues.
 
-    ``re``, ``im``: (towers, levels, ...), the second None where it is zero; ``d``, ``d_im``: derivatives, modulo the first
-    primes, (towers, directions, ...), None of what depends on no input; ``exponential``: that of the numbers, where it is
-    known otherwise; ``sign``: what is known of their signs, (...); ``bit``: whether each is 0 or 1; ``halves``: how many
-    halves a constant is, where it is so many.
+    ``re``, ``im``: (towers, levels, ...), the second None for zero; ``d``, ``d_im``: derivatives,
+    modulo the first primes, (towers, directions, ...), None for constants; ``exponential``: that of
+    the numbers, if known otherwise; ``sign``: their known signs, (...); ``bit``: whether each is 0
+    or 1; ``halves``: a constant as a multiple of 1/2, if it is one.
     """
 
     field: Field
@@ -227,21 +232,21 @@ class Residues(Numbers):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the array."""
+        """The shape of the array."""
         return tuple(self.re.shape[2:])
 
     @property
     def pair(self) -> Pair:
-        """Its parts."""
+        """Real and imaginary part."""
         return self.re, self.im
 
     @property
     def signs(self) -> Any:
-        """What is known of the signs."""
+        """The known signs."""
         return np.zeros(self.shape, np.int8) if self.sign is None else self.sign
 
     def lifted(self, value: Any) -> Residues:
-        """A number, an array of numbers or truth values, as residues."""
+        """A number, or an array of numbers or booleans, as residues."""
         if isinstance(value, np.ndarray):
             if not np.isfinite(value).all():
                 raise NotModelled("numbers that are not finite")
@@ -257,11 +262,11 @@ class Residues(Numbers):
 
     @staticmethod
     def joined(numbers: Sequence[Residues], axis: int) -> Residues:
-        """Arrays side by side along an axis."""
+        """Concatenates arrays along an axis."""
         return _concatenated_residues(numbers, axis)
 
     def reshaped(self, change: Callable[[Any, int], Any]) -> Residues:
-        """The same numbers in another arrangement."""
+        """The array rearranged by ``change``, which is applied to each part."""
         one = [
             None if part is None else change(part, 2)
             for part in (self.re, self.im, self.d, self.d_im)
@@ -287,16 +292,16 @@ class Residues(Numbers):
 
     @property
     def derivative(self) -> Pair | None:
-        """By each direction."""
+        """The derivatives along each direction."""
         return None if self.d is None else (self.d, self.d_im)
 
     @property
     def top(self) -> Pair:
-        """Modulo the first primes: (towers, 1, ...)."""
+        """The residues modulo the first primes: (towers, 1, ...)."""
         return self.re[:, :1], None if self.im is None else self.im[:, :1]
 
     def scaled(self, by: Pair) -> Pair | None:
-        """The derivatives times a number of each entry."""
+        """The derivatives times a number for each entry."""
         return (
             None if self.d is None else times((self.d, self.d_im), by, self.field.first(self.axes))
         )
@@ -334,7 +339,7 @@ class Residues(Numbers):
         found = a._with(times(a.pair, b.pair, p), d, sign.astype(np.int8))
         for one, bit in ((a, b), (b, a)):
             if bit.bit and one.exponential is not None:
-                # Of a bit b the exponential of b y is 1 + b (e^y - 1).
+                # For a bit b, exp(b y) = 1 + b (exp(y) - 1).
                 less = plus(one.exponential, minus(one.constant(1).pair, p), p)
                 exponential = plus(one.constant(1).pair, times(bit.pair, less, p), p)
                 return replace(found, exponential=exponential)
@@ -343,7 +348,9 @@ class Residues(Numbers):
         return replace(found, bit=a.bit and b.bit, halves=counts)
 
     def product(self, other: Residues) -> Residues:
-        """ab; whole numbers and halves of an array whose exponential is known keep it."""
+        """ab; if one has a known exponential and the other is an integer or half-integer, the
+        product has too.
+        """
         for number, factor in ((self, other), (other, self)):
             if number.exponential is None or factor.halves is None:
                 continue
@@ -355,7 +362,7 @@ class Residues(Numbers):
         return self * other
 
     def by_halves(self, halves: int) -> Residues:
-        """The numbers times so many halves, with their exponential to that power."""
+        """The numbers times a multiple of 1/2, with their exponential to that power."""
         found = self * self.field.constant(Fraction(halves, 2))
         if self.exponential is None:
             return found
@@ -367,7 +374,7 @@ class Residues(Numbers):
         return found._with(found.pair, found.derivative, found.signs, raised.pair)
 
     def by_wholes(self, wholes: Any) -> Residues:
-        """The numbers times an array of whole numbers, with their exponential to those powers."""
+        """The numbers times an array of integers, with their exponential to those powers."""
         found = self * self.field.constant(wholes)
         if self.exponential is None:
             return found
@@ -381,7 +388,7 @@ class Residues(Numbers):
         return found._with(found.pair, found.derivative, found.signs, raised.pair)
 
     def _chosen(self, these: Any, others: Residues) -> Residues:
-        """Entries of two arrays without derivatives, as truth values choose them."""
+        """Entries of two arrays without derivatives, selected by booleans."""
         one, other = aligned(self, others)
         zero = np.zeros_like(one.re)
         im = None
@@ -392,7 +399,7 @@ class Residues(Numbers):
         return one._with((np.where(these, one.re, other.re), im), None)
 
     def power(self, count: int) -> Residues:
-        """To a whole power, of zero or more."""
+        """A nonnegative integer power."""
         found: Residues | None = None
         step, left = self, count
         while left:
@@ -403,7 +410,7 @@ class Residues(Numbers):
         return found if found is not None else self.constant(1)
 
     def constant(self, value: Any) -> Residues:
-        """A number, of the shape of these."""
+        """A number, in the shape of this array."""
         return self.field.constant(value, self.shape)
 
     def reciprocal(self) -> Residues:
@@ -425,7 +432,9 @@ class Residues(Numbers):
         return self * other.reciprocal()
 
     def exp(self) -> Residues:
-        """The exponential: as it is known, or a power of the base of each level, and a random function at the last."""
+        """The exponential: the known one, or a power of the base at each level, and a random
+        function at the last.
+        """
         pair = self._exp() if self.exponential is None else self.exponential
         value = self._with(pair, None)
         return self._with(pair, self.scaled(value.top), np.full(self.shape, POSITIVE, np.int8))
@@ -454,17 +463,18 @@ class Residues(Numbers):
         return found
 
     def log(self) -> Residues:
-        """The logarithm: a random number, of which the exponential is known."""
-        self._above("a logarithm")
+        """The logarithm: a random number with a known exponential."""
+        self._require_positive("a logarithm")
         value = self.field.hashed("log", self)
         by = inverse(self.top, self.field.first(self.axes))
         return self._with((value, None), self.scaled(by), exponential=self.pair)
 
     def sqrt(self) -> Residues:
-        """A root, in F_p[i], of a sign that is drawn for each number. Of what holds a root it is a random function, of which the
-        derivative is known: what holds whatever the root is holds for the root.
+        """A square root in F_p[i], with a random sign for each number. For an expression with
+        roots it is a random function with known derivative: what holds for every such function
+        holds for the root.
         """
-        self._above("a root")
+        self._require_positive("a root")
         sign = np.where(self.signs == POSITIVE, POSITIVE, ABOVE).astype(np.int8)
         if any(one is not None and one.any() for one in (self.im, self.d_im)):
             pair: Pair = (self.field.hashed("root", self), None)
@@ -483,15 +493,19 @@ class Residues(Numbers):
         root = np.where(drawn.astype(bool), root, (p - root) % p)
         return np.where(square, root, np.uint64(0)), np.where(square, np.uint64(0), root)
 
-    def _above(self, what: str) -> None:
-        """Note where a function is defined for positive numbers alone, and these are not known to be."""
+    def _require_positive(self, what: str) -> None:
+        """Adds a condition if a function requires positive numbers, and these are not
+        known to be.
+        """
         if (self.signs < ABOVE).any():
             self.field.conditions[
-                f"where {what} is taken of what is positive ({self.field.line})"
+                f"where the argument of {what} is positive ({self.field.line})"
             ] = None
 
     def positive(self) -> Residues:
-        """One where a number is positive and zero where it is not: as is known, or at random; zero is not."""
+        """One where a number is positive and zero where it is not: as known, or at random; zero is
+        not positive.
+        """
         bit = self.field.random_sign("sign", self)
         some = self.re.any(1, keepdims=True)
         some = some if self.im is None else some | self.im.any(1, keepdims=True)
@@ -507,7 +521,9 @@ class Residues(Numbers):
         )
 
     def opaque(self, name: str, slope: Residues | None = None) -> Residues:
-        """A random function of the numbers; ``slope``: its derivative, another random function by default."""
+        """A random function of the numbers; ``slope``: its derivative, by default another random
+        function.
+        """
         value = self.field.hashed(name, self)
         by = (self.field.hashed(f"{name}'", self)[:, :1], None) if slope is None else slope.top
         return self._with((value, None), self.scaled(by))

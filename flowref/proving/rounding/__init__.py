@@ -1,1 +1,1 @@
-"""Intervals with bounds of rounding, what each operator makes of them, and what is shown with them on boxes."""
+"""Intervals with rounding bounds, their operators, and what they show on boxes."""

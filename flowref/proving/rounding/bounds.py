@@ -1,7 +1,7 @@
-"""What each operator of a traced graph makes of intervals: a table by the operators' names in ATen.
+"""The operators of traced graphs on intervals: a table by the operators' names in ATen.
 
-A floating array is `Intervals`; so is an array of whole numbers or of truth values that depends on points, where each is
-between two whole numbers; what depends on no point is an array of numpy.
+A floating array is `Intervals`; so is an array of integers or booleans that depends on points, with
+each between two integers; an array that depends on no point is one of numpy.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ from flowref.proving.rounding.enclosures import INCREASING
 from flowref.proving.rounding.intervals import FUNCTION, Intervals
 
 both: Callable[[Any, Any], tuple[Intervals, Intervals]] = operands
-# Places that an index may take in one box, of which the hull is taken; whole powers that are taken as such.
+# The most values of an index in one box, over which the hull is taken; the largest integer power
+# computed as such.
 PLACES, HIGHEST = 256, 64
 
 
 class Undecided(NotModelled):
-    """A place that depends on where in a box a point lies: a part of it may be decided."""
+    """An index that is not constant on a box: it may be on a part of it."""
 
 
 def power(a: Any, exponent: Any) -> Intervals:
-    """a to a power: whole numbers, halves, or else of positive numbers."""
+    """a to a power: integers, halves, or else of positive numbers."""
     if isinstance(exponent, int | float):
         if exponent == 0:
             return lifted(np.ones(a.shape), a)  # type: ignore[no-any-return]  # of intervals
@@ -76,7 +77,7 @@ def power(a: Any, exponent: Any) -> Intervals:
 def sine_or_cosine(
     x: Intervals, function: Callable[[Any], Any], slope: Callable[[Any], Any]
 ) -> Intervals:
-    """A sine or a cosine: near its value in the middle of each interval."""
+    """A sine or a cosine: its value at the middle of each interval, plus or minus the radius."""
 
     def ends(one: Callable[[Any], Any]) -> of.Ends:
         middle = x.low / 2 + x.high / 2
@@ -102,19 +103,19 @@ def sign(x: Intervals) -> Intervals:
 
 
 def gt(a: Any, b: Any) -> Intervals:
-    """Whether a > b."""
+    """Bounds of the bit a > b."""
     one, other = aligned(*both(a, b))
     return one.certain(one.low > other.high, one.high > other.low)
 
 
 def ge(a: Any, b: Any) -> Intervals:
-    """Whether a >= b."""
+    """Bounds of the bit a >= b."""
     one, other = aligned(*both(a, b))
     return one.certain(one.low >= other.high, one.high >= other.low)
 
 
 def eq(a: Any, b: Any) -> Intervals:
-    """Whether a = b."""
+    """Bounds of the bit a = b."""
     one, other = aligned(*both(a, b))
     same = (one.low == one.high) & (other.low == other.high) & (one.low == other.low)
     return one.certain(same, (one.low <= other.high) & (other.low <= one.high))
@@ -146,14 +147,14 @@ def where(bit: Any, a: Any, b: Any) -> Any:
 
 
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
-    """Between two ends."""
+    """x limited to an interval."""
     if low is not None:
         x = where(gt(low, x), low, x)
     return x if high is None else where(gt(x, high), high, x)
 
 
 def stepped(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function to whole numbers that increases."""
+    """An increasing function with integer values."""
 
     def run(x: Any) -> Any:
         if isinstance(x, np.ndarray):
@@ -166,12 +167,12 @@ def stepped(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def remainder(a: Any, b: Any) -> Intervals:
-    """Of whole numbers."""
+    """The remainder of integers by a positive constant."""
     one, other = aligned(*both(a, b))
     if not (
         one.whole and other.whole and (other.low == other.high).all() and (other.low > 0).all()
     ):
-        raise NotModelled("a remainder of what is no whole number")
+        raise NotModelled("a remainder of numbers that are not integers")
     n = other.low
     same = np.floor(one.low / n) == np.floor(one.high / n)
     return one.certain(np.where(same, one.low % n, 0), np.where(same, one.high % n, n - 1))
@@ -184,7 +185,7 @@ def _restore_reduced_axes(x: Intervals, axes: tuple[int, ...], keepdim: bool) ->
 
 
 def sum_of_intervals(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The sum of some entries, in any order."""
+    """The sum along axes, in any order."""
     if isinstance(x, np.ndarray):
         axes = axes_of(dim, x.ndim)
         return x.sum(axes, keepdims=keepdim)
@@ -202,7 +203,7 @@ def sum_of_intervals(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 def mean(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
-    """The sum over how many there are."""
+    """The mean along axes."""
     found: Intervals = div(
         sum_of_intervals(x, dim, keepdim), math.prod(x.shape[axis] for axis in axes_of(dim, x.axes))
     )
@@ -210,7 +211,7 @@ def mean(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
 
 
 def running_sum(x: Any, dim: int) -> Intervals:
-    """What is added up with all before it, along an axis."""
+    """The cumulative sum along an axis."""
     parts = [
         sum_of_intervals(slice_along_axis(x, dim, 0, at + 1), dim, True)
         for at in range(x.shape[dim])
@@ -220,7 +221,7 @@ def running_sum(x: Any, dim: int) -> Intervals:
 
 
 def prod(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
-    """The product of some entries."""
+    """The product along axes."""
     merged, axes = merged_axes(x, dim)
     found: Intervals = select(merged, -1, 0)
     for at in range(1, merged.shape[-1]):
@@ -229,12 +230,12 @@ def prod(x: Intervals, dim: Any = None, keepdim: bool = False) -> Intervals:
 
 
 def amax(x: Intervals, dim: Any = (), keepdim: bool = False) -> Intervals:
-    """The largest of some entries."""
+    """The maximum along axes."""
     merged, axes = merged_axes(x, dim)
     ends = merged.low.max(-1), merged.high.max(-1)
     d = None
     if merged.d is not None:
-        # The slopes of those that may be the largest.
+        # The slopes of entries that may be the largest.
         may = (merged.high >= ends[0][..., None])[:, None]
         low, high = (
             np.broadcast_to(one, np.broadcast_shapes(one.shape, may.shape)) for one in merged.d
@@ -245,7 +246,7 @@ def amax(x: Intervals, dim: Any = (), keepdim: bool = False) -> Intervals:
 
 
 def matmul(a: Any, b: Any) -> Intervals:
-    """Products of matrices, with one batch axis or none; sums in any order."""
+    """Matrix products, with one batch axis or none; sums in any order."""
     one, other = both(a, b)
     inner = one.shape[-1]
     size, off = of.gamma(inner + 1), 1 + of.gamma(4 * inner + 16)
@@ -259,7 +260,7 @@ def matmul(a: Any, b: Any) -> Intervals:
 
 
 def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Intervals:
-    """beta c + alpha ab, of which c may be added first."""
+    """beta c + alpha ab, where c may be added first."""
     found = matmul(a, b)
     found = found if alpha == 1 else mul(found, alpha)
     more = lifted(c if beta == 1 else mul(c, beta), found)
@@ -269,7 +270,7 @@ def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Intervals:
 
 
 def gather(x: Any, dim: int, places: Any) -> Any:
-    """Entries at places along an axis: what holds those of all places that a box may have."""
+    """Entries at indices along an axis: the hull over all indices that a box allows."""
     if not isinstance(places, Intervals):
         return arranged.gather(x, dim, places)
     low, high = places.low.astype(int), places.high.astype(int)
@@ -300,12 +301,12 @@ def gather(x: Any, dim: int, places: Any) -> Any:
 
 
 def index(x: Any, indices: Any) -> Any:
-    """Entries at places."""
+    """Entries at constant indices; raises `Undecided` for others."""
     return arranged.index(x, [None if one is None else _decided_indices(one) for one in indices])
 
 
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """With other entries at places."""
+    """The array with entries at constant indices replaced; raises `Undecided` for others."""
     if accumulate:
         raise NotModelled("numbers added at places, in any order")
     return arranged.index_put(
@@ -322,7 +323,7 @@ def _decided_indices(one: Any) -> Any:
 def solve_triangular(
     a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    """The solution of a triangular system, by substitution, of which each sum is in any order."""
+    """The solution of a triangular system by substitution, with sums in any order."""
     one, other = both(a, b)
     if not left:
         turned = transpose(one, -1, -2), transpose(other, -1, -2)
@@ -340,14 +341,15 @@ def solve_triangular(
 
 
 def slogdet(a: Any) -> tuple[Intervals, Intervals]:
-    """The sign of a determinant, which is not told, and its logarithm, as a decomposition with partial pivoting computes them:
-    that of a matrix which is no further from this one than (Higham, section 9.3) gamma n 2^(n - 1) times its largest entry.
+    """An unused sign and the logarithm of a determinant, as computed by a decomposition with
+    partial pivoting: that of a matrix at a distance of at most (Higham, section 9.3) gamma n
+    2^(n - 1) times the largest entry.
     """
     size = a.shape[-1]
     largest = 2.0 ** (size - 1) * a.size.max((-2, -1), keepdims=True)
     off = of.up(2 * of.gamma(size) * size * largest)
     low, high = log_det_bounds((of.down(a.low - off), of.up(a.high + off)))
-    # The sum of sizes of the logarithms of pivots, none of which is larger than so.
+    # The sum of sizes of the logarithms of pivots, each of which is bounded by this.
     logs = 2 * size * np.maximum(np.log(2 * largest[..., 0, 0]), 0.0) + of.magnitude((low, high))
     rounding = (of.gamma(size) + 2 * FUNCTION * of.gamma(1)) * logs
     ends = of.down(low - rounding), of.up(high + rounding)
@@ -361,7 +363,7 @@ def slogdet(a: Any) -> tuple[Intervals, Intervals]:
 
 
 def _cast_intervals(x: Any, dtype: Any = None, **settings: Any) -> Any:
-    """To another type: of truth values and whole numbers, which keep their values, and of numbers to what they are."""
+    """A cast to another dtype: booleans and integers keep their values."""
     name = str(dtype).removeprefix("torch.")
     if not isinstance(x, Intervals) or dtype is None or name == "float64":
         return ENTRIES["_to_copy"](x, dtype, **settings)
@@ -389,13 +391,13 @@ def _function(name: str) -> Callable[[Intervals], Intervals]:
     return lambda x: x.applied(INCREASING[name])
 
 
-# Operators that are written with those of the numbers themselves.
+# Operators in terms of those of the numbers themselves.
 OF_ANY_KIND = (
     "add", "sub", "mul", "rsub", "div", "neg", "reciprocal", "square", "sqrt", "rsqrt", "clone", "alias", "detach", "lift_fresh",
     "contiguous", "copy", "copy_",
 )  # fmt: skip
 BOUNDS: dict[str, Callable[..., Any]] = {
-    # Numbers that are added at places are added in any order.
+    # Scatter-adds add in any order.
     **{name: run for name, run in ARRANGEMENTS.items() if name != "scatter_add"},
     **{name: ENTRIES[name] for name in OF_ANY_KIND},
     **{name: _function(name) for name in INCREASING},

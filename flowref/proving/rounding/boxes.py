@@ -1,7 +1,7 @@
-"""What holds on a box of points, by intervals: bounds of rounding, that numbers are finite, and of which sign slopes are.
+"""Bounds on a box of points, by intervals: of rounding, of finiteness, and of the signs of slopes.
 
-A box is halved where it is too wide, up to a number of boxes; where that is not enough, a smaller one around its middle is
-tried. What is not shown says nothing.
+A box that is too wide is halved, up to a number of boxes; if that does not suffice, a smaller one
+around its middle is tried. Without a bound nothing is claimed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from flowref.proving.rounding.determinants import blocks
 from flowref.proving.rounding.intervals import Boxes, Intervals
 from flowref.proving.runs import GraphRun, decides
 
-# Boxes that one is halved into at most, numbers that are computed on all of them, and at once.
+# The most boxes from halving one, and the most numbers computed on all of them, and at once.
 BOXES, NUMBERS, AT_ONCE = 4096, 6_000_000, 3_000_000
-# A bound of rounding that is small enough; how often a box is halved around its middle; paths that are proved.
+# A sufficiently small rounding bound; how often a box is halved around its middle; the number of
+# proved paths.
 GOAL, SMALLER, PATHS = 1e-9, 10, 32
-# By how much what is shown again may be worse, as other versions of numpy round.
+# The tolerance when a bound is checked again, since versions of numpy round differently.
 SLACK = 1.05
-# Ends of a box whose quotient is larger are halved by their geometric mean.
+# Intervals with a larger ratio of ends are halved at their geometric mean.
 STEEP = 16.0
-# Operators that leave the numbers of single precision as they are.
+# Operators that do not compute on float32 numbers.
 KEEPING = {
     "constant",
     *ARRANGEMENTS,
@@ -48,17 +49,19 @@ KEEPING = {
 
 @dataclass(frozen=True)
 class Box:
-    """``low``, ``high``: of each entry of an event, flat."""
+    """``low``, ``high``: of each entry of the flattened event."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
 
     @classmethod
     def parse(cls, text: str, entries: int) -> Box:
-        """Read "[-3, 3]", for all entries, or an interval for each, "[-3, 3], [0, 1]". Raises: `SpecError`."""
+        """Parses "[-3, 3]", for all entries, or one interval per entry, "[-3, 3], [0, 1]". Raises
+        `SpecError`.
+        """
         try:
-            told = ast.literal_eval(f"[{text}]")
-            pairs = [(float(low), float(high)) for low, high in told]
+            intervals = ast.literal_eval(f"[{text}]")
+            pairs = [(float(low), float(high)) for low, high in intervals]
         except (ValueError, SyntaxError, TypeError):
             pairs = []
         pairs = pairs * entries if len(pairs) == 1 else pairs
@@ -73,7 +76,7 @@ class Box:
 
     @classmethod
     def of(cls, domain: Support, entries: int) -> Box | None:
-        """All numbers of double precision in a domain, if that is bounded."""
+        """All float64 numbers of a bounded domain; None for an unbounded one."""
         low, high = (np.broadcast_to(end, (entries,)).astype(float) for end in domain.ends)
         if domain.joint or not (np.isfinite(low).all() and np.isfinite(high).all()):
             return None
@@ -81,7 +84,9 @@ class Box:
         return cls(tuple(inside[0].tolist()), tuple(inside[1].tolist()))
 
     def within(self, domain: Support) -> Box | None:
-        """What of it is in a domain; None where nothing is, or where its entries are no intervals."""
+        """The intersection with a domain; None if it is empty, or if the domain is no product of
+        intervals.
+        """
         if domain.joint:
             return None
         ends = (np.broadcast_to(end, (len(self.low),)).astype(float) for end in domain.ends)
@@ -91,7 +96,7 @@ class Box:
         return Box(tuple(low.tolist()), tuple(high.tolist())) if (low <= high).all() else None
 
     def smaller(self, share: float) -> Box:
-        """That around its middle."""
+        """The box scaled by ``share`` around its middle."""
         low, high = np.array(self.low), np.array(self.high)
         middle, half = low / 2 + high / 2, (high / 2 - low / 2) * share
         return Box(tuple((middle - half).tolist()), tuple((middle + half).tolist()))
@@ -109,12 +114,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Bound:
-    r"""What is shown on a box.
+    r"""A bound on a box.
 
-    ``kind``: "rounding"; "holds", of a law that is no identity elsewhere; "finite"; "monotone", or "slopes" of one sign where
-    a comparison may make a jump; "codomain", "lipschitz", of a map that promises them. ``asked``: of which box it was asked;
-    ``box``: on which it is shown, None where it is not; ``boxes``: into how many it was halved; ``least``, ``most``: of slopes,
-    of the codomain, and the second of rounding, and of $\|J - I\|_2$; ``reason``: why it is not shown.
+    ``kind``: "rounding"; "holds", for a law that is no identity elsewhere; "finite"; "monotone", or
+    "slopes" of one sign where a comparison may cause a jump; "codomain", "lipschitz", for maps that
+    declare them. ``asked``: the requested box; ``box``: where it is shown, or None; ``boxes``: the
+    number of parts; ``least``, ``most``: of slopes, of the codomain; the second also of rounding,
+    and of $\|J - I\|_2$; ``reason``: why it is not shown.
     """
 
     kind: str
@@ -126,7 +132,7 @@ class Bound:
     reason: str = ""
 
     def check(self, graph: Graph, law: Law, proof: Proof, seed: int) -> bool:
-        """Whether as much is shown again on the box."""
+        """Whether the bound is shown again on the box."""
         if self.box is None:
             return True
         promised = Promised(
@@ -143,7 +149,9 @@ class Bound:
 
 @dataclass(frozen=True)
 class Promised:
-    """What a map promises: the ends of its ``codomain``, and that it is x + g(x) with a ``contraction`` g."""
+    """What a map declares: the ends of its ``codomain``, and that it is x + g(x) with a
+    ``contraction`` g.
+    """
 
     codomain: tuple[float, float] | None = None
     contraction: bool = False
@@ -152,10 +160,12 @@ class Promised:
 def box_bounds(
     graph: Graph, law: Law, proof: Proof, asked: Box, promised: Promised, seed: int = 0
 ) -> Iterator[Bound]:
-    """What of rounding, finiteness, slopes and promises is shown on a box; of rounding where the law is an identity."""
+    """Yields bounds of rounding, finiteness, slopes and promises on a box; of rounding if the law
+    is an identity.
+    """
     if graph.guards and not proof.proved:
-        return  # the graph is of one answer to what code asks
-    if reason := _box_refusal(graph):
+        return  # the graph holds for one answer to the code's questions only
+    if reason := _reason_without_bounds(graph):
         yield Bound("rounding", asked, reason=reason)
         return
     proved = Proved(graph, law, proof, seed)
@@ -174,9 +184,9 @@ def box_bounds(
         yield _contraction(graph, asked)
 
 
-def _box_refusal(graph: Graph) -> str:
+def _reason_without_bounds(graph: Graph) -> str:
     if graph.given is not None:
-        return "it is given a context, of which no box is known"
+        return "it takes a context, for which there is no box"
     single = next(
         (one for one in graph.needed(()) if one.kind == "float32" and one.op not in KEEPING), None
     )
@@ -186,7 +196,9 @@ def _box_refusal(graph: Graph) -> str:
 
 
 def _bound_on_branch(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | None:
-    """What is shown of a law that is no identity everywhere, on a box where comparisons decide for what is one."""
+    """The bound for a law that is no identity everywhere, on a box whose comparisons select a
+    branch on which it is one.
+    """
     for readings in ((), (" is read as ",)):
         found = _rounding_bound(
             "holds",
@@ -201,7 +213,7 @@ def _bound_on_branch(asked: Box, graph: Graph, law: Law, seed: int) -> Bound | N
 
 @dataclass
 class Proved:
-    """Whether a law is an identity on the path that a box decides. Paths are proved once."""
+    """Whether a law is an identity on the path of a box; cached by path."""
 
     graph: Graph
     law: Law
@@ -214,7 +226,7 @@ class Proved:
         self.steps = [one for one in self.graph.nodes if decides(one) and one.name in moving]
 
     def on(self, values: dict[str, Any], box: int) -> bool:
-        """Of the values of a run, on one of its boxes."""
+        """Whether it is on the path of one of a run's boxes."""
         if not self.proof.paths:
             return True
         decided: dict[str, Any] = {}
@@ -245,14 +257,14 @@ class Proved:
 
 
 def decimal(proof: Proof) -> bool:
-    """Whether numbers in code are read as what they may stand for."""
+    """Whether numbers in code are read as the values that they stand for."""
     return any(" is read as " in one for one in proof.conditions)
 
 
 def run_on(
     graph: Graph, low: Any, high: Any, *, slopes: bool, decimals: bool = False, context: Any = None
 ) -> dict[str, Any]:
-    """The values of a graph on boxes, (boxes, entries)."""
+    """The values of a graph on boxes ``low``, ``high``, (boxes, entries), by name."""
     event = graph.points[1][1:]
     boxes = Boxes(low.reshape(-1, *event), high.reshape(-1, *event), context, decimals)
     with np.errstate(all="ignore"):
@@ -262,21 +274,23 @@ def run_on(
 
 
 def box_run_size(graph: Graph, slopes: bool) -> int:
-    """How many numbers a run on one box computes."""
+    """The amount of numbers of a run on one box."""
     directions = math.prod(graph.points[1][1:]) + 1 if slopes else 0
     return sum(math.prod(one.shape) for one in graph.needed(())) * (3 + 2 * directions) + 1
 
 
-# What is told of a run on boxes: which of them are fine, and two numbers of each, of which the least and the largest count.
-Told = tuple[Any, Any, Any]
+# Results on boxes: a mask of those that succeed, and two numbers of each, whose minimum and maximum
+# count.
+BoxResults = tuple[Any, Any, Any]
 
 
 def covered(
-    graph: Graph, box: Box, tell: Callable[[dict[str, Any], int], Told], *, slopes: bool = False, decimals: bool = False,
+    graph: Graph, box: Box, evaluate: Callable[[dict[str, Any], int], BoxResults], *, slopes: bool = False, decimals: bool = False,
     diagonal: bool = False,
 ) -> tuple[int, float, float] | str:  # fmt: skip
-    """A box halved until all of it is fine: into how many boxes, and the least and the largest number told; or why not.
-    ``diagonal``: of a map of each entry by itself, whose intervals are halved all at once.
+    """Halves a box until all parts succeed: returns their number, and the minimum and maximum of
+    the results; or the reason of a failure. ``diagonal``: for elementwise maps, whose intervals
+    are all halved at once.
     """
     size = box_run_size(graph, slopes)
     most, at_once = min(BOXES, NUMBERS // size), max(AT_ONCE // size, 1)
@@ -287,7 +301,7 @@ def covered(
         batch, todo = todo[:at_once], todo[at_once:]
         low, high = (np.stack([one[at] for one in batch]) for at in (0, 1))
         try:
-            fine, lows, highs = tell(
+            fine, lows, highs = evaluate(
                 run_on(graph, low, high, slopes=slopes, decimals=decimals), len(batch)
             )
         except Undecided:
@@ -311,7 +325,7 @@ def covered(
 
 
 def _halves(low: Any, high: Any, wide: Any, diagonal: bool) -> list[tuple[Any, Any]]:
-    """The halves of a box along the axis that is widest beside those of the whole."""
+    """The halves of a box along the axis that is widest relative to the whole."""
     middle = low / 2 + high / 2
     steep = (low > 0) & (high > STEEP * low)
     middle = np.where(steep, np.sqrt(np.maximum(low, 0)) * np.sqrt(np.maximum(high, 0)), middle)
@@ -324,11 +338,11 @@ def _halves(low: Any, high: Any, wide: Any, diagonal: bool) -> list[tuple[Any, A
 
 
 def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) -> Bound:
-    """That numbers are finite and, of a law that is proved, by how much they are rounded."""
+    """The bound that results are finite and, for a proved law, of their rounding."""
     outputs = [one.name for one in graph.outputs if one is not None]
     of_law = outputs if proved is not None and proved.law is not LAWS["log-det"] else outputs[1:]
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         fine, err = np.ones(count, bool), np.zeros(count)
         for name in outputs:
             if isinstance(value := values[name], Intervals):
@@ -341,17 +355,21 @@ def _rounding_bound(kind: str, asked: Box, graph: Graph, proved: Proved | None) 
         return fine, err, err
 
     decimals = proved is not None and decimal(proved.proof)
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, decimals=decimals))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate, decimals=decimals))
     if isinstance(found, str):
         return Bound(kind, asked, reason=found)
     box, (count, _, most) = found
-    return Bound(kind, asked, box, count, most=_up(most) if proved is not None else 0.0)
+    return Bound(
+        kind, asked, box, count, most=_rounded_up_to_two_digits(most) if proved is not None else 0.0
+    )
 
 
 def _largest_box(
     asked: Box, cover: Callable[[Box], tuple[int, float, float] | str]
 ) -> tuple[Box, tuple[int, float, float]] | str:
-    """The largest of boxes around the middle of one, each half as wide, that is covered; or why none is."""
+    """The largest box around the middle of one, each half as wide, that is covered; or the reason
+    if none is.
+    """
     if isinstance(found := cover(asked.smaller(0.0)), str):
         return found
     reason = ""
@@ -364,14 +382,15 @@ def _largest_box(
 
 
 def _largest(value: Intervals, graph: Graph, *, summed: bool) -> Any:
-    """The largest error of an entry, or of the sum of those of a point, which a log-det may be told by: (boxes)."""
+    """The largest error of an entry, or of the sum over a point if the log-det may be that:
+    (boxes).
+    """
     shape, rows = value.shape, graph.points[1][0]
     parts = (rows, -1) if summed and shape and shape[0] == rows else (-1, 1)
     return value.err.reshape(len(value.err), *parts).sum(-1).max(-1, initial=0)
 
 
-def _up(number: float) -> float:
-    """Two digits of a bound, rounded up."""
+def _rounded_up_to_two_digits(number: float) -> float:
     if not number:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
@@ -379,14 +398,14 @@ def _up(number: float) -> float:
 
 
 def _monotone(graph: Graph, asked: Box) -> Bound | None:
-    """That the slopes of a map of each entry by itself have one sign; None of other maps."""
+    """The bound that slopes of an elementwise map have one sign; None for other maps."""
     rows, entries = graph.points[1][0], len(asked.low)
     sides, signs = ~np.eye(entries, dtype=bool), set[bytes]()
     whole = _jacobians_on(graph, asked)
     if whole is None or any(one[..., sides].any() for one in whole):
         return None
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         low, high = (
             np.broadcast_to(np.diagonal(one, axis1=-2, axis2=-1), (count, rows, entries)).reshape(
                 count, -1
@@ -398,7 +417,9 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
         sizes = np.maximum(low, -high).min(1), np.maximum(high, -low).max(1)
         return signed & np.isfinite(sizes[1]), *sizes
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True, diagonal=True))
+    found = _largest_box(
+        asked, lambda box: covered(graph, box, evaluate, slopes=True, diagonal=True)
+    )
     if isinstance(found, str):
         return Bound("monotone", asked, reason=found)
     if len(signs) > 1:
@@ -409,7 +430,9 @@ def _monotone(graph: Graph, asked: Box) -> Bound | None:
 
 
 def _jacobians(graph: Graph, values: dict[str, Any]) -> Any:
-    """The ends of the Jacobians of points on boxes, (boxes, rows, entries, entries); None where there are none."""
+    """The ends of the Jacobians of points on boxes, (boxes, rows, entries, entries); None if there
+    are none.
+    """
     value = values[graph.outputs[0].name]
     rows, size = graph.points[1][0], math.prod(graph.points[1])
     if not isinstance(value, Intervals) or value.d is None or math.prod(value.shape) != size:
@@ -426,9 +449,7 @@ def _jacobians_on(graph: Graph, box: Box) -> Any:
 
 
 def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
-    """That values are between the ends of a codomain."""
-
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         least, most = (
             np.broadcast_to(one.reshape(len(one), -1), (count, one[0].size))
             for one in values[graph.outputs[0].name].ends
@@ -439,19 +460,19 @@ def _codomain_bound(graph: Graph, asked: Box, low: float, high: float) -> Bound:
             most.max(1),
         )
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate))
     if isinstance(found, str):
         return Bound("codomain", asked, reason=found)
     return Bound("codomain", asked, found[0], found[1][0], low, high)
 
 
 def _contraction(graph: Graph, asked: Box) -> Bound:
-    r"""That $\|J - I\|_2 < 1$: by the norms of the middles of intervals and of their halves."""
+    r"""The bound $\|J - I\|_2 < 1$, from the norms of the midpoints and radii of intervals."""
     if _jacobians_on(graph, asked) is None:
         return Bound("lipschitz", asked, reason="its slopes are not known")
     one = np.eye(len(asked.low))
 
-    def tell(values: dict[str, Any], count: int) -> Told:
+    def evaluate(values: dict[str, Any], count: int) -> BoxResults:
         low, high = _jacobians(graph, values)
         middle, half = low / 2 + high / 2 - one, high / 2 - low / 2
         fine = np.isfinite(middle).all((-1, -2)) & np.isfinite(half).all((-1, -2))
@@ -461,7 +482,7 @@ def _contraction(graph: Graph, asked: Box) -> Bound:
         most = np.broadcast_to(norms.reshape(len(norms), -1).max(1), (count,))
         return most < 1, most, most
 
-    found = _largest_box(asked, lambda box: covered(graph, box, tell, slopes=True))
+    found = _largest_box(asked, lambda box: covered(graph, box, evaluate, slopes=True))
     if isinstance(found, str):
         return Bound("lipschitz", asked, reason=found)
     return Bound("lipschitz", asked, found[0], found[1][0], most=found[1][2])

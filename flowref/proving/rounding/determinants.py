@@ -1,4 +1,4 @@
-"""Logarithms of determinants of matrices of intervals: (..., n, n) to ends of log |det|."""
+"""Logarithms of determinants of interval matrices: (..., n, n) to ends of log |det|."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from flowref.proving.rounding.enclosures import INCREASING, Ends
 
 
 def log_det_bounds(matrix: Ends) -> Ends:
-    """Between which ends log |det M| is for all matrices M in an interval: by elimination, and by how far the product with
-    the inverse of the middle is from one (Ostrowski, Sur la détermination des bornes inférieures pour une classe des
-    déterminants, 1937).
+    """Bounds of log |det M| over all matrices M in an interval, (..., n, n): by elimination, and
+    by the distance of the product with the midpoint's inverse from one (Ostrowski, Sur la
+    détermination des bornes inférieures pour une classe des déterminants, 1937).
     """
     low, high = _eliminated(matrix)
     middle = matrix[0] / 2 + matrix[1] / 2
@@ -28,12 +28,12 @@ def log_det_bounds(matrix: Ends) -> Ends:
     diagonal = np.diagonal(near[0], axis1=-2, axis2=-1), np.diagonal(near[1], axis1=-2, axis2=-1)
     rows = of.down(of.smallest(diagonal) - off), of.up(of.magnitude(diagonal) + off)
     sums = of.sum_of_ends(INCREASING["log"].ends(rows))
-    beside = of.plus(sums, of.negative(_eliminated((by, by))))
-    return np.fmax(low, beside[0]), np.fmin(high, beside[1])
+    preconditioned = of.plus(sums, of.negative(_eliminated((by, by))))
+    return np.fmax(low, preconditioned[0]), np.fmin(high, preconditioned[1])
 
 
 def _eliminated(matrix: Ends) -> Ends:
-    """By Gaussian elimination, with the row as a pivot whose entry is furthest from zero."""
+    """Gaussian elimination, with the pivot farthest from zero."""
     low, high = (np.array(one, float) for one in matrix)
     found: Ends = (np.zeros(low.shape[:-2]), np.zeros(low.shape[:-2]))
     for step in range(low.shape[-1]):
@@ -57,8 +57,8 @@ def _eliminated(matrix: Ends) -> Ends:
 
 
 def blocks(d: Ends, rows: int) -> Any:
-    """The Jacobians of points, (boxes, rows, outputs, inputs), from derivatives by each entry of all points, and by the
-    entries of the first point; None where a point depends on another one.
+    """The Jacobians of points, (boxes, rows, outputs, inputs), from derivatives by each entry of
+    all points, and by the entries of the first point; None if a point depends on another.
     """
     entries = d[0].shape[1] - 1
     flat = [one.reshape(len(one), entries + 1, rows, -1) for one in d]

@@ -1,7 +1,7 @@
-"""Intervals that hold real numbers: pairs of arrays, whose ends are rounded outward.
+"""Intervals that contain real numbers: pairs of arrays, with ends rounded outward.
 
-An interval that is exactly zero makes zero of whatever it is multiplied with, and nothing of what it is added to: so that what
-does not depend on an input has a derivative of exactly zero.
+The zero interval times any interval is zero, and adding it changes nothing: so a derivative by an
+input that has no influence is exactly zero.
 """
 
 from __future__ import annotations
@@ -13,50 +13,51 @@ from typing import Any
 
 import numpy as np
 
-# The lower and the upper end.
+# Lower and upper end.
 Ends = tuple[Any, Any]
-# Half of the distance of one to the next number.
+# Half of the distance from one to the next float64 number.
 UNIT = 2.0**-53
-# A value of a function that is smaller may be computed as zero: torch has no sigmoid below -709.
+# Smaller values of a function may be computed as zero: torch's sigmoid is 0 below -709.
 LOST = 1e-307
-# Units in the last place by which a function of numpy may be off: as measured, three and less.
+# Allowed error of numpy's functions in units in the last place: at most three are measured.
 OWN = 4
 
 
 def gamma(terms: Any) -> Any:
-    """Of a sum of so many terms, in any order, fused or not: by how much of the sum of their sizes it may be off (Higham,
-    Accuracy and Stability of Numerical Algorithms, 2002, section 3.1); zero for one.
+    """The error bound of a sum of so many terms, in any order, fused or not, relative to the sum
+    of their sizes (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1);
+    zero for one.
     """
     return 1.01 * np.maximum(terms, 0) * UNIT
 
 
 def down(x: Any) -> Any:
-    """The next number below."""
+    """The next float below."""
     return np.nextafter(x, -np.inf)
 
 
 def up(x: Any) -> Any:
-    """The next number above."""
+    """The next float above."""
     return np.nextafter(x, np.inf)
 
 
 def zero(a: Ends) -> Any:
-    """Where it is exactly zero."""
+    """A mask of exact zeros."""
     return (a[0] == 0) & (a[1] == 0)
 
 
 def magnitude(a: Ends) -> Any:
-    """The largest size of a number."""
+    """The largest absolute value."""
     return np.maximum(np.abs(a[0]), np.abs(a[1]))
 
 
 def smallest(a: Ends) -> Any:
-    """The smallest size of a number."""
+    """The smallest absolute value."""
     return np.maximum(np.maximum(a[0], -a[1]), 0.0)
 
 
 def hull(a: Ends, b: Ends) -> Ends:
-    """What holds both."""
+    """The smallest interval that contains both."""
     return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
 
 
@@ -72,7 +73,7 @@ def plus(a: Ends, b: Ends) -> Ends:
 
 
 def times(a: Ends, b: Ends) -> Ends:
-    """ab. No number times an infinite end is told by the other ends."""
+    """ab. A corner 0 times infinity is ignored."""
     corners = [x * y for x in a for y in b]
     low, high = np.fmin.reduce(corners), np.fmax.reduce(corners)
     nothing = zero(a) | zero(b)
@@ -80,7 +81,7 @@ def times(a: Ends, b: Ends) -> Ends:
 
 
 def optional_sum(*parts: Ends | None) -> Ends | None:
-    """The sum of two, of which any may be missing."""
+    """The sum of two, either of which may be None."""
     found = [one for one in parts if one is not None]
     return plus(found[0], found[1]) if len(found) == 2 else found[0] if found else None
 
@@ -92,18 +93,18 @@ def square(a: Ends) -> Ends:
 
 
 def reciprocal(a: Ends) -> Ends:
-    """1/a; all numbers where a may be zero."""
+    """1/a; unbounded if a may be zero."""
     low, high = down(1 / a[1]), up(1 / a[0])
     low, high = (
         np.where(a[0] > 0, np.maximum(low, 0), low),
         np.where(a[1] < 0, np.minimum(high, 0), high),
     )
-    beside = (a[0] > 0) | (a[1] < 0)
-    return np.where(beside, low, -np.inf), np.where(beside, high, np.inf)
+    nonzero = (a[0] > 0) | (a[1] < 0)
+    return np.where(nonzero, low, -np.inf), np.where(nonzero, high, np.inf)
 
 
 def widened_by_ulps(a: Ends, units: float) -> Ends:
-    """By units in the last place of each end."""
+    """The interval widened by units in the last place of each end."""
     return (
         down(a[0] - units * np.spacing(np.abs(a[0]))),
         up(a[1] + units * np.spacing(np.abs(a[1]))),
@@ -124,7 +125,9 @@ def _middle(a: Ends) -> tuple[Any, Any]:
 
 
 def product(a: Ends, b: Ends) -> Ends:
-    """The product of matrices, by their middles (Rump, Fast and parallel interval arithmetic, 1999)."""
+    """The matrix product, by midpoints and radii (Rump, Fast and parallel interval arithmetic,
+    1999).
+    """
     open_ends = [~np.isfinite(one[0]) | ~np.isfinite(one[1]) for one in (a, b)]
     a, b = (
         (np.where(bad, 0.0, one[0]), np.where(bad, 0.0, one[1]))
@@ -141,7 +144,7 @@ def product(a: Ends, b: Ends) -> Ends:
     nothing = some[0] @ some[1] == 0
     low, high = np.where(nothing, 0.0, down(middle - off)), np.where(nothing, 0.0, up(middle + off))
     if open_ends[0].any() or open_ends[1].any():
-        # An open end times what is exactly zero is zero.
+        # An infinite end times exact zero is zero.
         counts = [one.astype(float) for one in open_ends]
         bad = counts[0] @ (some[1] + counts[1]) + (some[0] + counts[0]) @ counts[1] > 0
         low, high = np.where(bad, -np.inf, low), np.where(bad, np.inf, high)
@@ -150,10 +153,10 @@ def product(a: Ends, b: Ends) -> Ends:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a number that increases.
+    """An increasing function of a number.
 
-    ``value``: of numpy; ``slope``: an interval of its derivative on an interval; ``low``, ``high``: of the open interval that
-    it is defined on; ``least``: no value is below, however it is rounded.
+    ``value``: of numpy; ``slope``: an interval of its derivative on an interval; ``low``, ``high``:
+    the open interval of definition; ``least``: a lower bound of values, however rounded.
     """
 
     value: Callable[[Any], Any]
@@ -163,7 +166,7 @@ class Function:
     least: float = -math.inf
 
     def ends(self, a: Ends, units: float = 0) -> Ends:
-        """Its values on an interval, if each is off by so many units in the last place."""
+        """Its values on an interval, each with an error of so many units in the last place."""
         inside = (a[0] > self.low) & (a[1] < self.high)
         low, high = widened_by_ulps((self.value(a[0]), self.value(a[1])), OWN + units)
         lost = np.where(smallest((low, high)) < LOST, LOST, 0.0) * (units > 0)
@@ -178,18 +181,16 @@ def cosh(a: Ends, units: float = 0) -> Ends:
     return widened_by_ulps((np.cosh(smallest(a)), np.cosh(magnitude(a))), OWN + units)
 
 
-def _bell(a: Ends) -> Ends:
-    """The slope of tanh."""
+def _sech_squared(a: Ends) -> Ends:
+    r"""The derivative of tanh, $1 / \cosh^2$."""
     return reciprocal(square(cosh(a)))
 
 
-def _less_square(a: Ends) -> Ends:
-    """1 - a^2."""
+def _one_minus_square(a: Ends) -> Ends:
     return plus((1.0, 1.0), negative(square(a)))
 
 
-def _more_square(a: Ends) -> Ends:
-    """1 + a^2."""
+def _one_plus_square(a: Ends) -> Ends:
     return plus((1.0, 1.0), square(a))
 
 
@@ -198,7 +199,7 @@ def _root(a: Ends) -> Ends:
 
 
 def _scaled(a: Ends, by: float) -> Ends:
-    """Times a number that is positive, and rounded."""
+    """The interval times a positive number that is rounded."""
     return times(a, (float(down(by)), float(up(by))))
 
 
@@ -221,13 +222,17 @@ INCREASING = {
     "log": Function(np.log, reciprocal, low=0.0),
     "log2": Function(np.log2, lambda a: _scaled(reciprocal(a), 1 / math.log(2)), low=0.0),
     "log1p": Function(np.log1p, lambda a: reciprocal(plus((1.0, 1.0), a)), low=-1.0),
-    "tanh": Function(np.tanh, _bell),
-    "sigmoid": Function(_logistic, lambda a: _scaled(_bell((a[0] / 2, a[1] / 2)), 0.25), least=0.0),
+    "tanh": Function(np.tanh, _sech_squared),
+    "sigmoid": Function(
+        _logistic, lambda a: _scaled(_sech_squared((a[0] / 2, a[1] / 2)), 0.25), least=0.0
+    ),
     "sinh": Function(np.sinh, cosh),
-    "asinh": Function(np.arcsinh, lambda a: reciprocal(_root(_more_square(a)))),
-    "atanh": Function(np.arctanh, lambda a: reciprocal(_less_square(a)), low=-1.0, high=1.0),
-    "atan": Function(np.arctan, lambda a: reciprocal(_more_square(a))),
-    "asin": Function(np.arcsin, lambda a: reciprocal(_root(_less_square(a))), low=-1.0, high=1.0),
+    "asinh": Function(np.arcsinh, lambda a: reciprocal(_root(_one_plus_square(a)))),
+    "atanh": Function(np.arctanh, lambda a: reciprocal(_one_minus_square(a)), low=-1.0, high=1.0),
+    "atan": Function(np.arctan, lambda a: reciprocal(_one_plus_square(a))),
+    "asin": Function(
+        np.arcsin, lambda a: reciprocal(_root(_one_minus_square(a))), low=-1.0, high=1.0
+    ),
     "erf": Function(
         np.vectorize(math.erf, otypes=[float]),
         lambda a: _scaled(EXP.ends(negative(square(a))), 2 / math.sqrt(math.pi)),

@@ -1,12 +1,12 @@
-"""Numbers of double precision on boxes: between which ends they lie, and how far they are from exact arithmetic.
+"""Float64 numbers on boxes: their range, and their distance from exact arithmetic.
 
-Each entry holds two real numbers: what is computed in double precision, by operations of which each is rounded and of which
-sums are added up in any order, and what the same graph gives in exact arithmetic, on the path that the computation takes. Both
-lie in the same interval, and a bound of their difference is kept beside it. What may overflow, be divided by zero or be no
-number is unbounded, as nothing is said of it.
-
-Rounded are + - * by half a unit in the last place, quotients by one and a half (a factor may be inverted first), roots by one
-(libraries of vectors do not round them to the nearest number), and functions by two: what is measured, and not guaranteed.
+Each entry stands for two real numbers: the one computed in float64, where each operation is rounded
+and sums are added in any order, and the one that the same graph gives in exact arithmetic, on the
+path of the computation. Both lie in the same interval, and a bound of their difference is stored
+with it. A number that may overflow, be divided by zero or be NaN is unbounded: nothing is claimed.
+The rounding of + - * is half a unit in the last place, that of quotients one and a half (a factor
+may be inverted first), of roots one (vector libraries do not round them to nearest), and of
+functions two: as measured, without a guarantee.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from flowref.proving.numbers import NotModelled, Numbers, aligned
 from flowref.proving.rounding import enclosures as of
 from flowref.proving.rounding.enclosures import Ends, Function, magnitude, smallest
 
-# Units in the last place by which functions may be off; quotients; roots; and what is rounded to the nearest number.
+# Errors in units in the last place: functions; quotients; roots; and rounding to nearest.
 FUNCTION, QUOTIENT, ROOT, NEAREST = 2.0, 1.5, 1.0, 0.5
-# Units in the last place by which a number in code may differ from what it is read as.
+# The distance in units in the last place between a number in code and the value that it stands for.
 READ = 2.0
-# What a bound is enlarged by, as it is itself computed: a few roundings.
+# The factor of a bound for its own rounding.
 SPARE = 1 + 2.0**-48
-# Below, products may be no numbers of full precision.
+# Smaller products may lose precision.
 SMALL = 1e-290
 
 
 @dataclass
 class Boxes:
-    """Boxes that points lie in, side by side.
+    """Boxes of points, in a batch.
 
-    ``low``, ``high``: (boxes, *event); ``context``: of each point of a batch, if there is one; ``decimal``: whether numbers in
-    code stand for others, by a unit or two in the last place (`literals`); ``line``, ``conditions``: as of all kinds of
-    numbers.
+    ``low``, ``high``: (boxes, *event); ``context``: of each point of a batch, if there is one;
+    ``decimal``: whether numbers in code stand for others, within a unit or two in the last place
+    (`literals`); ``line``, ``conditions``: as in `NumberKind`.
     """
 
     low: Any
@@ -48,7 +48,7 @@ class Boxes:
     conditions: dict[str, None] = field(default_factory=dict)
 
     def constant(self, value: Any) -> Intervals:
-        """Numbers as they are."""
+        """Constants."""
         found = np.asarray(value)
         numbers = found.astype(float)[None]
         whole = bool((numbers % 1 == 0).all() and (abs(numbers) < 2**31).all())
@@ -65,14 +65,14 @@ class Boxes:
         return replace(number, ends=of.widened_by_ulps(number.ends, READ), err=off)
 
     def free(self, shape: Sequence[int]) -> Intervals:
-        """The context. Raises: `NotModelled` where none is known."""
+        """The context; raises `NotModelled` if there is none."""
         if self.context is None:
             raise NotModelled("a context that is not known")
         return self.constant(self.context)
 
     def points(self, shape: Sequence[int], slopes: bool) -> Intervals:
-        """A batch of points, each anywhere in the box; with derivatives by each entry of all of them at once, and by all
-        entries of the first of them.
+        """A batch of points, each anywhere in the box; with derivatives by each entry of all of
+        them together, and by all entries of the first.
         """
         rows, event = shape[0], shape[1:]
         ends = [
@@ -91,11 +91,12 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Intervals(Numbers):
-    """An array.
+    """An array of intervals.
 
-    ``ends``: of each entry, (boxes, ...); ``err``: how far what is computed is from exact arithmetic, at most; ``d``: the ends
-    of the derivatives of the latter, (boxes, directions, ...), None where nothing depends on points; ``whole``: whether what
-    is computed are whole numbers, or truth values, that are exact. An axis of boxes of one stands for all.
+    ``ends``: of each entry, (boxes, ...); ``err``: a bound of the distance between computed and
+    exact number; ``d``: the ends of the derivatives of the latter, (boxes, directions, ...), None
+    for constants; ``whole``: whether the computed numbers are exact integers or booleans. A first
+    axis of size one stands for all boxes.
     """
 
     boxes: Boxes
@@ -116,37 +117,37 @@ class Intervals(Numbers):
 
     @property
     def size(self) -> Any:
-        """The largest size of a number."""
+        """The largest absolute values."""
         return magnitude(self.ends)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the array."""
+        """The shape of the array."""
         return tuple(self.ends[0].shape[1:])
 
     @property
     def small(self) -> bool:
-        """Whether whole numbers of this size are exact."""
+        """Whether integers of this size are exact."""
         return bool((self.size < 2.0**53).all())
 
     @property
     def bounded(self) -> Any:
-        """Which entries are finite, for sure: (boxes, ...)."""
+        """A mask of entries that are certainly finite: (boxes, ...)."""
         return np.isfinite(self.err)
 
     @property
     def nothing(self) -> Any:
-        """Which entries are zero, without an error."""
+        """A mask of exact zeros."""
         return of.zero(self.ends) & (self.err == 0)
 
     def reshaped(self, change: Callable[[Any, int], Any]) -> Intervals:
-        """The same numbers in another arrangement."""
+        """The array rearranged by ``change``, which is applied to each part."""
         d = None if self.d is None else (change(self.d[0], 2), change(self.d[1], 2))
         ends = change(self.ends[0], 1), change(self.ends[1], 1)
         return Intervals(self.boxes, ends, change(self.err, 1), d, self.whole)
 
     def lifted(self, value: Any) -> Intervals:
-        """A number, an array of numbers or truth values."""
+        """A number, or an array of numbers or booleans, as intervals."""
         numbers = np.asarray(value)
         if numbers.size and (numbers == numbers.flat[0]).all():
             one = self.boxes.literal(numbers.flat[0])
@@ -159,7 +160,7 @@ class Intervals(Numbers):
 
     @staticmethod
     def joined(numbers: Sequence[Intervals], axis: int) -> Intervals:
-        """Arrays side by side along an axis."""
+        """Concatenates arrays along an axis."""
         axis %= numbers[0].axes
 
         def join(parts: Sequence[Any], lead: int) -> Any:
@@ -178,32 +179,34 @@ class Intervals(Numbers):
 
     @property
     def slopes(self) -> Ends:
-        """The derivatives, zeros where there are none."""
+        """The derivatives, zeros for constants."""
         nothing = np.zeros((1, 1, *self.shape))
         return (nothing, nothing) if self.d is None else self.d
 
     def finite(self) -> Intervals:
-        """These, unbounded where an end or the error is no finite number; no error is larger than its interval is wide."""
+        """The array with non-finite ends or errors made unbounded; errors are at most the width of
+        the interval.
+        """
         with np.errstate(all="ignore"):
             low, high, err = np.broadcast_arrays(*self.ends, self.err)
             fine = np.isfinite(low) & np.isfinite(high) & np.isfinite(err)
-            # Two numbers in an interval of one are the same.
+            # An interval of one number has no error.
             open_ends = (err > 0) & (high > low)
             err = np.where(open_ends, of.up(np.minimum(err * SPARE, of.up(high - low))), 0.0 * err)
         ends = np.where(fine, low, -np.inf), np.where(fine, high, np.inf)
         return replace(self, ends=ends, err=np.where(fine, err, np.inf))
 
     def made(self, ends: Ends, err: Any, d: Ends | None = None) -> Intervals:
-        """Numbers of this kind."""
+        """An array of this kind."""
         return Intervals(self.boxes, ends, err, d).finite()
 
     def certain(self, low: Any, high: Any) -> Intervals:
-        """Whole numbers, or truth values, between ends that are computed exactly."""
+        """Integers or booleans between exactly computed ends."""
         ends = np.asarray(low, float), np.asarray(high, float)
         return Intervals(self.boxes, ends, np.zeros_like(ends[0]), whole=True)
 
     def rounded(self, units: float, exact: Any = False) -> Any:
-        """Of numbers between these ends, by how much so many units in the last place are."""
+        """The size of so many units in the last place for numbers in these intervals."""
         return np.where(exact, 0.0, of.up(units * np.spacing(self.size)))
 
     def __add__(self, other: Intervals) -> Intervals:
@@ -223,7 +226,7 @@ class Intervals(Numbers):
         return self + -other
 
     def scaled(self, slope: Ends) -> Ends | None:
-        """The derivatives times a number of each entry."""
+        """The derivatives times a number for each entry."""
         if self.d is None:
             return None
         return of.times(self.d, (slope[0][:, None], slope[1][:, None]))
@@ -243,7 +246,7 @@ class Intervals(Numbers):
 
     @property
     def binary(self) -> Any:
-        """Which entries are a power of two, without an error."""
+        """A mask of exact powers of two."""
         point = (self.low == self.high) & (self.err == 0)
         return point & (np.abs(np.frexp(np.where(point, self.low, 0.0))[0]) == 0.5)
 
@@ -272,7 +275,7 @@ class Intervals(Numbers):
         return self.made(values.ends, moved + lost + values.rounded(units), self.scaled(slope))
 
     def sqrt(self) -> Intervals:
-        """A root; at zero the root of an error bounds what it is off by."""
+        """The square root; at zero the error is bounded by the root of the argument's error."""
         inside = self.low >= 0
         low, high = of.widened_by_ulps(
             (np.sqrt(np.maximum(self.low, 0.0)), np.sqrt(self.high)), ROOT
@@ -285,7 +288,7 @@ class Intervals(Numbers):
         return self.made(values.ends, moved + values.rounded(ROOT, exact), self.scaled(slope))
 
     def whole_power(self, count: int) -> Intervals:
-        """To a whole power, of one or more: by products, or by the function."""
+        """A positive integer power: by products, or by the function."""
         if count == 1:
             return self
         if count == 2:
@@ -300,7 +303,9 @@ class Intervals(Numbers):
         return self.mapped(raised, slope)
 
     def chosen(self, other: Intervals, bit: Intervals) -> Intervals:
-        """These where a truth value is one, others where it is zero, and what holds both where it is open."""
+        """These entries where a boolean is one, others where it is zero, and the hull where it is
+        open.
+        """
         a, b = aligned(self, other)
         a, bit = aligned(a, bit)
         b, _ = aligned(b, bit)

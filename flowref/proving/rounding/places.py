@@ -1,4 +1,4 @@
-"""What is shown of the calls of a target on a box."""
+"""Bounds for the calls of a target on a box."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from flowref.proving.rounding.refutations import compared_log_dets, refutation
 
 
 class Place:
-    """What is shown of the calls of a target on a box: that of its text, or the domain where none is given and it is bounded.
-    Raises: `SpecError`.
+    """Bounds for the calls of a target on a box: the one in ``text``, or the domain if none is
+    given and it is bounded. Raises `SpecError`.
     """
 
     def __init__(self, calls: Calls, text: str) -> None:
         facts = calls.recipe.facts
         entries = math.prod(facts.event_shape)
         self.calls, self.domain = calls, facts.domain
-        told = Box.parse(text, entries) if text else Box.of(self.domain, entries)
-        self.box = told and told.within(self.domain)
+        box = Box.parse(text, entries) if text else Box.of(self.domain, entries)
+        self.box = box and box.within(self.domain)
         if text and self.box is None:
             raise SpecError(
-                f"--box was given as {text!r}, of which nothing is in the domain, {self.domain}; expected a part of it"
+                f"--box was given as {text!r}, which does not meet the domain, {self.domain}; expected a part of it"
             )
 
     def shown(self, claim: Certificate) -> Certificate:
-        """A certificate of forward, and of what comes behind it, with what is shown of its graph."""
+        """A certificate of forward, or of a composition that begins with it, with bounds for its
+        graph.
+        """
         if claim.graph is None:
             return claim
         found: tuple[Bound, ...] = ()
@@ -43,10 +45,12 @@ class Place:
             law = LAWS[claim.law]
             found = tuple(box_bounds(claim.graph, law, claim.proof, self.box, self.promised))
             if any(one.box for one in found) and not self.holds_the_object:
-                reason = "what the object computes is rounded otherwise than what its operators are taken apart into"
+                reason = (
+                    "the object is rounded differently from the decompositions of its operators"
+                )
                 found = tuple(Bound(one.kind, one.asked, reason=reason) for one in found)
         gap, certainty = None, self.calls.recipe.facts.certainty
-        # What is told to be an estimate is off by as much as it is.
+        # A declared estimate is not exact.
         exact = not certainty.estimate and not certainty.log_det
         if exact and not claim.proof.proved and claim.law == "log-det":
             context = self.calls.prepared[2]
@@ -56,7 +60,7 @@ class Place:
 
     @property
     def promised(self) -> Promised:
-        """What its map promises, where the ends of a codomain are the same for all entries."""
+        """The declarations of its map, if the ends of the codomain are the same for all entries."""
         facts = self.calls.recipe.facts
         codomain = facts.codomain
         ends = (
@@ -70,14 +74,14 @@ class Place:
 
     @cached_property
     def holds_the_object(self) -> bool:
-        """Whether what forward gives at points of the box is between the ends that intervals have there."""
+        """Whether forward's results at points of the box are in the intervals there."""
         points = self._points()
         graph = self.calls.part("forward", self.calls.points).graph
         if graph.given is not None:
             return False
         values = run_on(graph, points, points, slopes=False)
-        told = self._run(self.calls.call("forward"), points)
-        for ref, number in zip(graph.outputs, told, strict=True):
+        results = self._run(self.calls.call("forward"), points)
+        for ref, number in zip(graph.outputs, results, strict=True):
             if ref is not None and isinstance(found := values[ref.name], Intervals):
                 rows = found.shape and found.shape[0] == graph.points[1][0]
                 low, high, fine = (
@@ -88,7 +92,7 @@ class Place:
         return True
 
     def _points(self) -> Any:
-        """Points that are drawn: (count, entries), in the box where there is one."""
+        """Drawn points, (count, entries), in the box if there is one."""
         if self.box is None:
             drawn = [np.asarray(detached(one), float) for one in self.calls.points]
             return np.concatenate(drawn).reshape(-1, math.prod(self.calls.recipe.facts.event_shape))
@@ -98,12 +102,14 @@ class Place:
         )
 
     def _measured(self, point: Any) -> tuple[float, float]:
-        """The log-det that the object reports at a point, and that of the Jacobian of what it computes, by differences."""
+        """The log-det that the object reports at a point, and that of the Jacobian of its values,
+        by differences.
+        """
         forward = self.calls.call("forward")
         return compared_log_dets(lambda points: self._run(forward, points), point)
 
     def _run(self, call: Call, points: Any) -> tuple[Any, Any]:
-        """What a call gives at points, (count, entries)."""
+        """The results of a call at points, (count, entries)."""
         recipe, (obj, _, context) = self.calls.recipe, self.calls.prepared
         with recipe.backend.sandbox(0, recipe.dtype):
             batch = recipe.backend.tensor(
@@ -113,5 +119,5 @@ class Place:
             if context is not None:
                 one = np.asarray(detached(context))[:1]
                 given = recipe.backend.tensor(np.repeat(one, len(points), 0), recipe.dtype)
-            value, told = call(obj, batch, given)
-            return np.asarray(detached(value)), None if told is None else np.asarray(detached(told))
+            value, ladj = call(obj, batch, given)
+            return np.asarray(detached(value)), None if ladj is None else np.asarray(detached(ladj))

@@ -1,4 +1,6 @@
-"""Boxes on which a log-det is wrong everywhere: it is further from that of the Jacobian than rounding explains."""
+"""Boxes on which a log-det is wrong everywhere: it differs from that of the Jacobian by more than
+rounding explains.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,21 @@ from flowref.proving.rounding.boxes import Box, run_on
 from flowref.proving.rounding.determinants import blocks, log_det_bounds
 from flowref.proving.rounding.intervals import Intervals
 
-# Gaps in nats below which nobody is accused: constants that are rounded in code, and thresholds of softplus, are as large.
+# Smaller gaps in nats are not reported: rounded constants in code, and thresholds of softplus,
+# cause them.
 LEAST = 1e-6
-# Boxes around a point: how wide the widest is, of one and of the size of the point, and how often it is halved.
+# The widest box around a point, relative to one and the size of the point, and how often it is
+# halved.
 WIDEST, HALVED = 4.0, 40
-# Of differences in the place of derivatives.
+# The relative step of finite differences.
 STEP = 1e-4
 
 
 @dataclass(frozen=True)
 class Refutation:
-    """``box``: on all of which a log-det is off by ``gap`` nats or more; ``middle``: the point that it is grown around;
-    ``reported``, ``true``: there, as the object computes them, the latter by differences; ``context``: flat, that was given.
+    """``box``: on all of it the log-det is off by at least ``gap`` nats; ``middle``: the point
+    that it is grown around; ``reported``, ``true``: the log-dets there, the latter by finite
+    differences; ``context``: flat, as given.
     """
 
     box: Box
@@ -39,7 +44,7 @@ class Refutation:
 
     @property
     def width(self) -> float:
-        """Of the widest side."""
+        """The width of the widest side."""
         return max(high - low for low, high in zip(self.box.low, self.box.high, strict=True))
 
     def check(self, graph: Graph) -> bool:
@@ -56,10 +61,11 @@ Measure = Callable[[Any], tuple[float, float]]
 def refutation(
     graph: Graph, points: Any, domain: Support, measure: Measure, context: Any = None
 ) -> Refutation | None:
-    """The largest box around one of points, (count, entries), on which the log-det is off by more than half of what it is at
-    the point; None where no gap is left, or where what is measured there does not show it.
+    """The largest box around one of ``points``, (count, entries), on which the log-det is off by
+    more than half of its error at the point; None if there is no gap, or if measurements there
+    do not show it.
     """
-    # With conditions in code the graph is of one answer to them.
+    # With conditions in code the graph holds for one outcome only.
     if graph.outputs[1] is None or domain.joint or graph.guards:
         return None
     try:
@@ -93,9 +99,11 @@ def refutation(
 
 
 def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
-    """By how much a log-det is off at least, on boxes (count, entries); no more than zero where nothing is told."""
+    """A lower bound of the log-det's error on boxes (count, entries); not positive if nothing is
+    shown.
+    """
     values = run_on(graph, low, high, slopes=True, context=context)
-    value, told = (values[one.name] for one in graph.outputs if one is not None)
+    value, ladj = (values[one.name] for one in graph.outputs if one is not None)
     rows, nothing = graph.points[1][0], np.full(len(low), -np.inf)
     if (
         not isinstance(value, Intervals)
@@ -107,7 +115,7 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
         return nothing
     with np.errstate(all="ignore"):
         true = log_det_bounds(matrices)
-        reported = told if isinstance(told, Intervals) else value.boxes.constant(told)
+        reported = ladj if isinstance(ladj, Intervals) else value.boxes.constant(ladj)
         least, most = (
             one.reshape(
                 len(one), *((rows, -1) if reported.shape and reported.shape[0] == rows else (1, -1))
@@ -121,16 +129,17 @@ def _gaps(graph: Graph, low: Any, high: Any, context: Any) -> Any:
 
 
 def compared_log_dets(call: Callable[[Any], tuple[Any, Any]], point: Any) -> tuple[float, float]:
-    """The log-det that a call reports at a point, and log |det J| of the value that it gives, by differences of order four.
-    ``call``: of points, (count, entries), to values and log-dets.
+    """The log-det that a call reports at a point, (entries,), and log |det J| of its value, by
+    finite differences of order four. ``call``: maps points, (count, entries), to values and
+    log-dets.
     """
     entries = len(point)
     step = STEP * np.maximum(1.0, abs(point))
     turns = np.array([1.0, -1.0, 2.0, -2.0])
     moved = point + (turns[:, None, None] * np.diag(step)).reshape(-1, entries)
-    values, told = call(np.concatenate((point[None], moved)))
+    values, ladj = call(np.concatenate((point[None], moved)))
     near = np.asarray(values, float)[1:].reshape(4, entries, entries)
     slopes = (8 * (near[0] - near[1]) - (near[2] - near[3])) / (12 * step[:, None])
-    reported = np.asarray(told, float)
+    reported = np.asarray(ladj, float)
     one = reported.reshape(len(moved) + 1, -1)[0].sum() if reported.size > 1 else reported.item()
     return float(one), float(np.linalg.slogdet(slopes)[1])

@@ -128,5 +128,5 @@ def test_an_option_of_torch_alone_is_refused(option: str, tmp_path: Path) -> Non
         "    def inverse(self, z):\n        return z - self.by, jnp.zeros(())\n",
         encoding="utf-8",
     )
-    with pytest.raises(SpecError, match="says how code in PyTorch speaks"):
+    with pytest.raises(SpecError, match="describes code in PyTorch"):
         loading.load(registry.parse_target(f"{path}:Shifted?{option}"))

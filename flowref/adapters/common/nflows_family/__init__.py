@@ -1,1 +1,1 @@
-"""What nflows and the copies of it that other libraries bundle share; classes are known by name."""
+"""Code shared by nflows and the copies of it in other libraries; classes are recognized by name."""

@@ -1,4 +1,4 @@
-"""How the objects of nflows and of its bundled copies are called. Nothing here imports a library."""
+"""Calls of objects of nflows and its copies. Imports no library."""
 
 from __future__ import annotations
 
@@ -9,49 +9,45 @@ from flowref.model import Dialect
 
 
 def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Call a transform."""
     return obj(x, context)
 
 
 def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    """Call a transform backwards."""
     return obj.inverse(y, context)
 
 
 def parts(obj: Any) -> Any:
-    """List the transforms that a composite applies."""
+    """The transforms of a composite, in order."""
     return numbered(getattr(obj, "_transforms", ()))
 
 
 def repair(obj: Any) -> None:
-    """Forget cached weights, as a return to train mode would."""
+    """Clear cached weights, as a switch to train mode would."""
     for module in obj.modules():
         if hasattr(module, "using_cache"):
             module.cache.invalidate()
 
 
 def flow_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    """Map data to latents."""
+    """Data ``(n, *event)`` to latents ``(n, *latent)``."""
     return obj._transform(x, context=obj._embedding_net(context))
 
 
 def flow_inverse(obj: Any, z: Any, context: Any = None) -> Any:
-    """Map latents to data."""
+    """Latents ``(n, *latent)`` to data ``(n, *event)``."""
     return obj._transform.inverse(z, context=obj._embedding_net(context))
 
 
 def flow_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
-    """The log-density of data."""
     return obj.log_prob(x, context=context)
 
 
 def flow_base_log_prob(obj: Any, z: Any, context: Any = None) -> Any:
-    """The log-density of latents."""
     return obj._distribution.log_prob(z, context=obj._embedding_net(context))
 
 
 def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data, evenly over the contexts if there are any."""
+    """Draw points ``(n, *event)``, divided evenly over the contexts if there are any."""
     if context is None:
         return obj.sample(n)
     draws = obj.sample(n // len(context), context=context)
@@ -59,7 +55,9 @@ def flow_sample(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw data with their log-densities, evenly over the contexts if there are any."""
+    """Draw points ``(n, *event)`` with their log-densities, divided evenly over the contexts if there are
+    any.
+    """
     if context is None:
         return obj.sample_and_log_prob(n)
     draws, density = obj.sample_and_log_prob(n // len(context), context=context)
@@ -67,12 +65,12 @@ def flow_sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
 
 
 def flow_base_sample(obj: Any, n: int, context: Any = None) -> Any:
-    """Draw the noise that samples are made of."""
+    """Base noise ``(n, *latent)``, as drawn by the sampler."""
     return obj._distribution.sample(n)
 
 
 def flow_parts(obj: Any) -> Any:
-    """List the transforms that a flow applies to data."""
+    """The transforms that a flow applies to data, in order."""
     transforms = getattr(obj._transform, "_transforms", [obj._transform])
     return numbered(transforms)
 

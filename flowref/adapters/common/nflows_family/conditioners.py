@@ -1,4 +1,4 @@
-"""The networks that condition the layers of nflows, which normflows has copied too."""
+"""Conditioner networks of nflows, also copied by normflows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flowref.model import Shape
 
 
 def conditioner_context(module: Any) -> Shape | None:
-    """The shape of the context that a module of a conditioner takes, or None."""
+    """The context shape that a conditioner module takes, or None."""
     if isinstance(getattr(module, "context_features", None), int):
         return (int(module.context_features),)
     if hasattr(getattr(module, "context_layer", None), "in_features"):

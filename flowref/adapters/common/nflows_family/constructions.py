@@ -1,6 +1,4 @@
-"""Constructions of every class that nflows and its bundled copies share, built from whichever copy
-is named.
-"""
+"""Constructions of all classes shared by nflows and its copies, from the named package."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ KINDS = ("Linear", "Quadratic", "Cubic", "RationalQuadratic")
 def components(
     package: str, transform: Dialect, composite: Dialect, prefix: str = ""
 ) -> dict[str, Component]:
-    """The transforms of ``package`` by name behind a prefix, in the dialects of its transforms and
-    of its composites.
-    """
+    """The transforms of ``package`` by name with a prefix, in the dialects of transforms and composites."""
     named = {prefix + name: construction for name, construction in transforms(package).items()}
     composites = f"{prefix}Composite"
     return components_of(
@@ -30,9 +26,7 @@ def components(
 
 
 def transforms(package: str) -> Constructions:
-    """Name -> (builder, event shape), for the transforms of ``package``; None stands for
-    ``(features,)``.
-    """
+    """Name -> (builder, event shape) of the transforms of ``package``; None stands for ``(features,)``."""
     return {
         **_elementwise(package),
         **_linear(package),

@@ -1,6 +1,4 @@
-"""The facts that the classes of nflows, and of its bundled copies, tell: event shapes, supports and
-promises.
-"""
+"""Facts from the classes of nflows and its copies: event shapes, supports and promises."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from flowref.model import REAL, Facts, Shape, Support
 
 UNIT = Support.parse("unit")
 
-# A loss of three digits to the spline between the two clamped sigmoids is allowed for.
+# The spline between two clamped sigmoids may lose three digits.
 CLAMPED_SPLINE = 1e3
 
 PROMISES: dict[str, frozenset[str]] = {
@@ -38,7 +36,7 @@ PROMISES: dict[str, frozenset[str]] = {
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a transform or flow, its event shape inferred where the class tells it."""
+    """The facts of a transform or flow, with the event shape from its class if that states one."""
     transform = obj._transform if hasattr(obj, "_distribution") else obj
     shape = event_shape or _base_shape(obj) or _transform_event_shape(transform)
     if shape is None:
@@ -46,7 +44,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
     return facts_of(
         traits(transform),
         shape,
-        _latent(transform, shape),
+        _latent_shape(transform, shape),
         _density_promises(obj),
         context_shape=context_shape(obj),
         preprocessing=structure.preprocessing(obj),
@@ -58,16 +56,14 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def _density_promises(obj: Any) -> dict[str, Any]:
-    """What the base of a flow is, and that samples are its noise taken through the inverse; nothing
-    for a transform.
-    """
+    """The promises about a flow's base and samples; empty for a transform."""
     if not hasattr(obj, "_distribution"):
         return {}
     return {**base_promises(obj._distribution), "samples-from-base": True}
 
 
 def traits(obj: Any) -> Traits:
-    """What the class of a transform tells of its map."""
+    """The traits of a transform by its class."""
     names = lineage(obj)
     if "CompositeCDFTransform" in names:
         squash = obj._transforms[0]
@@ -84,7 +80,8 @@ def traits(obj: Any) -> Traits:
     if "Tanh" in names:
         return Traits(codomain=Support.parse("(-1,1)"), promises=ELEMENTWISE)
     if "LogTanh" in names:
-        # Onto the reals, but its inverse is an exponential, which overflows on moderate numbers.
+        # Its range is the reals, but its inverse is an exponential that overflows on moderate
+        # numbers.
         cut = float(obj.cut_point)
         return Traits(knots=(-cut, cut), promises=ELEMENTWISE)
     if "LeakyReLU" in names:
@@ -102,7 +99,7 @@ def traits(obj: Any) -> Traits:
 
 
 def _in_levels(levels: list[Traits]) -> Traits:
-    """Halves of the dimensions leave after each level, so supports agree only where every level has
+    """Half of the dimensions are factored out after each level, so supports agree only if all levels have
     the same one.
     """
     alike = len({level.domain for level in levels}) == 1
@@ -116,8 +113,8 @@ def _in_levels(levels: list[Traits]) -> Traits:
 
 
 def _sigmoid(obj: Any, margin: float = 1.0) -> Traits:
-    """The inverse clamps to [eps, 1 - eps], so the class is a bijection between the preimage of
-    that and that.
+    """The inverse clamps to [eps, 1 - eps], so that the class is a bijection between this interval and its
+    preimage.
     """
     eps = float(obj.eps) * margin
     end = math.log((1 - eps) / eps) / abs(float(obj.temperature.detach()))
@@ -125,9 +122,7 @@ def _sigmoid(obj: Any, margin: float = 1.0) -> Traits:
 
 
 def _spline(obj: Any, promises: frozenset[str]) -> Traits:
-    """A spline lives on the unit box, unless linear tails continue it beyond [-tail_bound,
-    tail_bound].
-    """
+    """A spline maps the unit box, unless linear tails extend it beyond [-tail_bound, tail_bound]."""
     linear = any("PiecewiseLinear" in name for name in lineage(obj))
     if getattr(obj, "tails", None) is None:
         low, high, support = 0.0, 1.0, UNIT
@@ -141,15 +136,13 @@ def _spline(obj: Any, promises: frozenset[str]) -> Traits:
 
 
 def _base_shape(obj: Any) -> Shape | None:
-    """The shape of a flow's base distribution, that of its latents, which its transforms seldom
-    change.
-    """
+    """The shape of a flow's base, and so of its latents, which transforms seldom change; None if unknown."""
     shape = getattr(getattr(obj, "_distribution", None), "_shape", None)
     return None if shape is None else as_shape(shape)
 
 
 def _transform_event_shape(obj: Any) -> Shape | None:
-    """The event shape that a transform's own attributes tell, or None."""
+    """The event shape in a transform's attributes, or None."""
     names = lineage(obj)
     if "CompositeTransform" in names:
         for part in obj._transforms:
@@ -179,12 +172,11 @@ def _transform_event_shape(obj: Any) -> Shape | None:
     return None
 
 
-def _latent(obj: Any, shape: Shape) -> Shape:
-    """The shape of ``forward``'s outputs for events of a shape."""
+def _latent_shape(obj: Any, shape: Shape) -> Shape:
     names = lineage(obj)
     if "CompositeTransform" in names:
         for part in obj._transforms:
-            shape = _latent(part, shape)
+            shape = _latent_shape(part, shape)
         return shape
     if "MultiscaleCompositeTransform" in names:
         return (math.prod(shape),)
@@ -199,7 +191,7 @@ def _latent(obj: Any, shape: Shape) -> Shape:
 
 
 def context_shape(obj: Any) -> Shape | None:
-    """The shape of one context, where a conditioner or an embedding tells that it takes one."""
+    """The context shape of a conditioner or embedding; None if there is none."""
     embedding = getattr(obj, "_embedding_net", None)
     for module in embedding.modules() if embedding is not None else ():
         if hasattr(module, "in_features"):

@@ -1,6 +1,4 @@
-"""The structure that the classes of nflows, and of its bundled copies, have: couplings, squeezes,
-levels and batch normalization.
-"""
+"""Structure of the classes of nflows and its copies: couplings, squeezes, levels and batch normalization."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from flowref.adapters.common.structure import inverted, on_axis, own_class
 from flowref.model import Coupling, MultiScale, Normalizer, Preprocessing, Shape, Squeezing
 
 PACKAGES = ("nflows", "glasflow")
-# The weight is computed from an unconstrained one. Its documentation says nothing of conventions.
+# The weight has an unconstrained parametrization. No conventions are documented.
 BATCH_NORM = Normalizer(
     roles={
         name: name for name in ("weight", "bias", "running_mean", "running_var", "eps", "momentum")
@@ -23,7 +21,7 @@ KINDS = {"AffineCouplingTransform": "affine", "AdditiveCouplingTransform": "addi
 
 
 def coupling(obj: Any, shape: Shape) -> Coupling | None:
-    """The coupling that a transform is, or None."""
+    """The coupling of a transform, or None."""
     name = own_class(obj, *PACKAGES)
     if not name or "CouplingTransform" not in lineage(obj):
         return None
@@ -33,7 +31,7 @@ def coupling(obj: Any, shape: Shape) -> Coupling | None:
 
 
 def squeezing(obj: Any) -> Squeezing | None:
-    """How a squeeze, or its inverse, orders channels; None for all else."""
+    """The channel order of a squeeze or its inverse; None for other transforms."""
     name = own_class(obj, *PACKAGES)
     if name == "InverseTransform":
         return inverted(squeezing(obj._transform))
@@ -41,7 +39,7 @@ def squeezing(obj: Any) -> Squeezing | None:
 
 
 def multi_scale(obj: Any, prefix: str = "") -> MultiScale | None:
-    """How latents leave a multi-scale transform, or a flow over one; ``prefix`` leads to it."""
+    """The levels of a multi-scale transform, or of a flow over one at the attribute path ``prefix``."""
     name = own_class(obj, *PACKAGES)
     if name and hasattr(obj, "_distribution"):
         inner = multi_scale(obj._transform, f"{prefix}_transform.")
@@ -56,7 +54,7 @@ def multi_scale(obj: Any, prefix: str = "") -> MultiScale | None:
 
 
 def preprocessing(obj: Any) -> Preprocessing | None:
-    """A logit of numbers between zero and one, at the temperature that is the default."""
+    """The logit of unit-interval data at the default temperature, or None."""
     if "Logit" not in lineage(obj) or float(obj._transform.temperature.detach()) != 1:
         return None
     return Preprocessing()

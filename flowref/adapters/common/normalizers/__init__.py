@@ -1,1 +1,1 @@
-"""Layers that normalize, of any library: what calls of copies show of them, and what names say."""
+"""Normalization layers of any library, recognized by calls of copies and by names."""

@@ -1,4 +1,4 @@
-"""Norms in one layer with others: what stands behind them, as activations do, and what holds them."""
+"""Norms with further layers in one module: activations after them, and modules that hold them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from flowref.adapters.common.normalizers.spellings import classes, excluded, is_
 from flowref.adapters.common.normalizers.torch_probe import value_alone
 from flowref.model import Dialect, Facts
 
-# Points that an activation is called with, as dropout of channels takes them, and methods of what is more than a layer.
+# Points for calling an activation (channels for dropout among them), and methods of what is more
+# than a layer.
 POINTS, MORE = (3, 4, 2, 2), ("inverse", "log_prob", "sample")
 
 
 def behind(obj: Any, copied: Callable[[], Any], kind: str | None) -> tuple[str, ...]:
-    """The names of the activations that a module of torch holds, where a copy is a norm without them; none of all else."""
+    """The names of the activations in a torch module that is a norm without them, judged by a copy; else
+    empty.
+    """
     import torch
 
     if excluded(obj, kind) or not plausible(obj) or any(hasattr(obj, name) for name in MORE):
         return ()
-    names = tuple(name for name, part in obj.named_children() if _acts(part))
+    names = tuple(name for name, part in obj.named_children() if _is_activation(part))
     if not names:
         return ()
     bare, dialect = without(copied, names), Dialect(forward=value_alone)
@@ -29,7 +32,7 @@ def behind(obj: Any, copied: Callable[[], Any], kind: str | None) -> tuple[str, 
 
 
 def without(build: Callable[[], Any], names: tuple[str, ...]) -> Any:
-    """What is built, with its activations as identities."""
+    """The built object, with its activations replaced by identities."""
     import torch
 
     obj = build()
@@ -39,22 +42,21 @@ def without(build: Callable[[], Any], names: tuple[str, ...]) -> Any:
 
 
 def words(obj: Any, names: tuple[str, ...]) -> str:
-    """What is said of an object that is judged without some of its parts."""
+    """The remark on an object tested without some of its parts."""
     named = " and ".join(f"{name} ({classes(getattr(obj, name))[0]})" for name in names)
     return f"judged before {named}"
 
 
 def held(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
-    """What to say of the batch norms that an object holds, which is a map without a way back and no norm itself."""
+    """The remark on batch norms inside an object that is a map without inverse and no norm itself."""
     if facts.normalizer is not None or dialect.inverse is not None or dialect.log_prob is not None:
         return ()
     children: Iterable[tuple[str, Any]] = getattr(obj, "named_children", tuple)()
     names = [name for name, part in children if is_normalizer(part)]
-    return tuple(f"it holds a batch norm: ?part={name} has that judged" for name in names[:1])
+    return tuple(f"it holds a batch norm: ?part={name} tests it" for name in names[:1])
 
 
-def _acts(part: Any) -> bool:
-    """Whether a part holds nothing and maps each entry by itself, in eval mode."""
+def _is_activation(part: Any) -> bool:
     import torch
 
     if isinstance(part, torch.nn.Identity) or any(True for _ in part.children()):

@@ -1,5 +1,5 @@
-"""Batch normalizers of JAX are recognized by what they do in training and in evaluation, as those of
-torch are.
+"""Batch normalizers of JAX, recognized by their behaviour in training and evaluation, as those of torch
+are.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from flowref.model import RUNNING, Array, Component, Dialect, Facts, Normalizer,
 from flowref.model.promises import canonical
 from flowref.model.structure.batch_norm import CONVENTIONS
 
-# What holds more arrays is no single layer.
+# Arrays above which an object is no single layer.
 MOST = 10
-# Rows of the batch by which it shows whether a call is one.
+# Rows of trial batches.
 ROWS = 7
 
 
 @dataclass(frozen=True)
 class JaxProbe(Probe):
-    """An object of JAX, of which a call gives the next; ``way``: how it is called."""
+    """A JAX object whose calls return the updated object; ``way``: how it is called."""
 
     way: StateConvention = field(kw_only=True)
 
     def copied(self, obj: Any) -> Any:
-        """See `Probe.copied`: a call changes nothing."""
+        """See `Probe.copied`: calls do not change an object."""
         return obj
 
     def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
-        """See `Probe.once`; traced and run with numpy: to compile it at every number of rows takes longer than
-        all else.
+        """See `Probe.once`; traced and run in numpy, since compilation for each number of rows would
+        dominate.
         """
         import jax
 
@@ -56,7 +56,7 @@ class JaxProbe(Probe):
         return ProbedCall(np.asarray(value, dtype=np.float64), ladj is not None, after)
 
     def held(self, obj: Any = None) -> dict[str, HeldArray]:
-        """See `Probe.held`; nothing tells what is trained but its library."""
+        """See `Probe.held`; parameters are not marked as trained."""
         return {
             name: HeldArray(double_array(array), False)
             for name, array in jax_states.arrays(self.obj if obj is None else obj)
@@ -80,13 +80,12 @@ class JaxProbe(Probe):
 
 
 def double_array(array: Any) -> Array:
-    """An array of numpy; floating numbers in double precision."""
     values = np.asarray(array)
     return values.astype(np.float64) if values.dtype.kind == "f" else values
 
 
 def probes(obj: Any, wanted: Shape | None) -> Iterator[JaxProbe]:
-    """The ways in which an object takes batches in training, with a shape of events."""
+    """Probes for the ways in which an object accepts batches in training, with event shapes."""
     held = [np.shape(array) for _, array in jax_states.arrays(obj)]
     if not held or len(held) > MOST:
         return
@@ -104,15 +103,15 @@ def probes(obj: Any, wanted: Shape | None) -> Iterator[JaxProbe]:
 def settled(
     obj: Any, dialect: Dialect, facts: Facts
 ) -> tuple[Dialect, Facts, tuple[str, ...]] | None:
-    """The same, beside what a user's object says of itself: its promises and its conventions. Its way
-    back, if it has one, is that of ``dialect``.
+    """As `recognized`, merged with the stated promises and conventions of a user's object. The inverse is
+    that of ``dialect``.
     """
     if dialect.log_prob is not None or facts.context_shape is not None:
         return None
     found = recognized(obj, facts.event_shape or None)
     if found is None:
         return None
-    spoken, own, said = found
+    called, own, said = found
     normalizer = own.normalizer
     assert normalizer is not None
     promised = {
@@ -122,20 +121,20 @@ def settled(
     }
     normalizer = replace(normalizer, declared={**normalizer.declared, **promised})
     return (
-        replace(spoken, inverse=dialect.inverse),
+        replace(called, inverse=dialect.inverse),
         replace(facts, event_shape=own.event_shape, normalizer=normalizer),
         (said,),
     )
 
 
 def recognized(obj: Any, event_shape: Shape | None = None) -> tuple[Dialect, Facts, str] | None:
-    """How a batch normalizer is called, what is known of it, and what calls have shown; None of what is
-    none. Of the shapes that it takes the first counts at which it normalizes.
+    """The dialect and facts of a batch normalizer, and what calls showed; None for other objects. Of the
+    accepted shapes the first one counts at which it normalizes.
     """
     for probe in probes(obj, event_shape):
         try:
             seen = behavior(probe, False) if changes(probe) else None
-        except Exception:  # what it raises is the laws' affair, once it is known for one
+        except Exception:  # reported by laws once it is recognized
             continue
         if seen is not None and seen.statistics in ("batch", RUNNING):
             normalizer = measured_normalizer(probe, seen, Normalizer(declared=documented(obj)))
@@ -145,7 +144,7 @@ def recognized(obj: Any, event_shape: Shape | None = None) -> tuple[Dialect, Fac
 
 
 def changes(probe: Probe) -> bool:
-    """Whether training differs from evaluation, or changes it, or what is held."""
+    """Whether training differs from evaluation, or changes either the state or evaluation."""
     x = probe.draw(5, 9, 3.0) + 5
     before, trained, after = probe.life((EVAL, x), (TRAIN, x), (EVAL, x))
     if not (close_in_float32(before, trained) and close_in_float32(before, after)):
@@ -155,7 +154,7 @@ def changes(probe: Probe) -> bool:
 
 
 def dialect_of(way: StateConvention) -> Dialect:
-    """How such an object is called."""
+    """The dialect of a stateful call."""
     return Dialect(
         forward=partial(jax_states.evaluate_batch, way=way),
         trained=partial(jax_states.call_in_training, way=way),
@@ -166,7 +165,7 @@ def dialect_of(way: StateConvention) -> Dialect:
 
 
 def documented(obj: Any) -> dict[str, str]:
-    """What libraries document of their own batch norms, where an object is one of them."""
+    """Documented conventions of a library's own batch norms."""
     layer = obj[0] if isinstance(obj, tuple) else obj
     package = type(layer).__module__.partition(".")[0]
     if type(layer).__name__ != "BatchNorm" or package not in ("flax", "equinox"):
@@ -176,21 +175,19 @@ def documented(obj: Any) -> dict[str, str]:
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """Nothing: what users write with a library of layers is recognized by calls."""
+    """None: users' compositions of library layers are recognized by calls."""
     return None
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """What is known of an object that was not built here: the shape of its events, if it was told."""
+    """The stated event shape only."""
     return Facts(event_shape=event_shape or ())
 
 
 def components_of(
     rows: Mapping[str, tuple[Callable[..., Any], Shape, StateConvention, Normalizer]],
 ) -> dict[str, Component]:
-    """The batch norms of a library: builder, event shape, how they are called, and what is documented
-    of them.
-    """
+    """A library's batch norms as components: builder, event shape, call and documented conventions."""
     return {
         name: Component(
             name, build, dialect_of(way), Facts(event_shape=shape, normalizer=normalizer)

@@ -1,4 +1,6 @@
-"""What an object normalizes by in train mode, as calls show it whatever its name: a table, read from the top."""
+"""What an object normalizes by in train mode, by its behaviour and whatever its name: a table, read from
+the top.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,19 @@ from flowref.adapters.common.normalizers.probe import (
 from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, RUNNING, SPREADS, Array
 from flowref.model.structure.lines import by_channel, fit_lines
 
-# How much the spread of an output may vary between batches that are normalized.
+# Allowed variation of the output's spread between normalized batches.
 STEADY = 0.04
-# How the classes of layers are called that divide each sample by its root mean square: of all its
-# features, or of each channel's positions.
+# Class names of layers that divide samples by a root mean square: over features, or over positions
+# of each channel.
 ROOTS, RESPONSES = r"RMS_?Norm|Root_?Mean_?Square", r"Filter_?Response|FRN(?![a-z])"
 
 Axes = tuple[int, ...]
 
 
 class Behavior(NamedTuple):
-    """What train mode normalizes by, in the words of `Normalizer`. ``fixed``: whether eval mode maps
-    a sample to the same in any batch; ``exact``: whether train mode normalizes by no fewer values
-    than it should; ``apart``: the axes of an event whose entries have each a line of their own; ``spread``:
-    what it divides by.
+    """What train mode normalizes by, in terms of `Normalizer`. ``fixed``: eval mode maps a sample equally
+    in any batch; ``exact``: train mode normalizes over no fewer values than it should; ``apart``: axes of
+    an event with a line per entry; ``spread``: the divisor.
     """
 
     statistics: str
@@ -50,9 +51,8 @@ class Behavior(NamedTuple):
 
 
 class NormalizerKind(NamedTuple):
-    """A kind of normalizer: its name, what is said of it, how calls show it, given the axes of a batch that are
-    normalized together, and the body of ``forward(self, x)`` of one, where ``self`` holds weight, bias, mean
-    and var.
+    """A kind of normalizer: its name, its remark, its test given the jointly normalized axes of a batch,
+    and the body of an example ``forward(self, x)`` with weight, bias, mean and var in ``self``.
     """
 
     name: str
@@ -62,9 +62,9 @@ class NormalizerKind(NamedTuple):
 
 
 def behavior(probe: Probe, named: bool) -> Behavior | None:
-    """What an object normalizes by in train mode, or None where it is no normalizer; any error of a
-    call goes through. ``named``: it says that it is a batch normalizer, and is taken for one though
-    its output may be no line in its input, or have another spread than that of a normalizer.
+    """What an object normalizes by in train mode; None if it is no normalizer. Exceptions of calls pass.
+    ``named``: it is declared or named a batch normalizer, and is accepted even if its output is not affine
+    in its input, or has another spread.
     """
     if not probe.mixes and not by_name(probe):
         return None
@@ -75,11 +75,11 @@ def behavior(probe: Probe, named: bool) -> Behavior | None:
     return seen if forgets(probe) and deviates(probe, seen) else None
 
 
-# The rows of the table.
+# Rows of the table.
 
 
 def of_batches(probe: Probe, axes: Axes | None) -> Behavior | None:
-    """Values of all samples are normalized together."""
+    """Normalization over the batch."""
     if axes is None or 0 not in axes:
         return None
     shape = probe.shape
@@ -92,8 +92,8 @@ def of_batches(probe: Probe, axes: Axes | None) -> Behavior | None:
 
 
 def _channel(probe: Probe, apart: Axes) -> Axes | None:
-    """The axes of an event that hold its channels, where those are normalized apart: those, unless
-    all it holds is for one of them.
+    """The channel axes of an event, if channels are normalized separately: ``apart``, unless all parameters
+    belong to one of these axes.
     """
     shape = probe.shape
     held = {one.length for one in probe.held().values() if one.length > 1}
@@ -105,7 +105,7 @@ def _channel(probe: Probe, apart: Axes) -> Axes | None:
 
 
 def of_samples(probe: Probe, axes: Axes | None, said: str = "") -> Behavior | None:
-    """Values of one sample are normalized together."""
+    """Normalization within each sample."""
     if axes is None or 0 in axes:
         return None
     shape, over = probe.shape, tuple(axis - 1 for axis in axes)
@@ -116,8 +116,8 @@ def of_samples(probe: Probe, axes: Axes | None, said: str = "") -> Behavior | No
 
 
 def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
-    """Running averages, which the batch has entered: train mode maps a batch by the line by which eval
-    mode does afterwards, and not before.
+    """Normalization by running averages after their update: train mode maps a batch as eval mode does
+    afterwards, and not before.
     """
     if axes is not None:
         return None
@@ -131,7 +131,7 @@ def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
     later = probe.life((TRAIN, x), (TRAIN, other), (EVAL, x))[2]
     if close_in_float32(y, two) or close_in_float32(
         later, after
-    ):  # or set by the first batch alone
+    ):  # or initialized by its first batch
         return None
     for axis in range(len(probe.shape)):
         if _moves(probe, axis, x, y, two):
@@ -140,21 +140,21 @@ def of_averages(probe: Probe, axes: Axes | None) -> Behavior | None:
 
 
 def _moves(probe: Probe, axis: int, x: Array, y: Array, two: Array) -> bool:
-    """Whether outputs of a batch are lines per entry of an axis whose slopes depend on what came
-    before.
+    """Whether outputs ``y`` of a batch ``x``, ``(rows, *event)``, are lines per entry of an axis whose
+    slopes depend on earlier batches.
     """
     held = {one.length for one in probe.held().values()}
     if probe.shape[axis] not in held or not all(straight(x, each, (axis,)) for each in (y, two)):
         return False
-    # The larger the batches so far, the smaller the slopes.
+    # The slopes decrease with the spread of earlier batches.
     far = probe.life((TRAIN, WIDE * x), (TRAIN, x))[1]
     late, first = (np.abs(channel_lines(x, each, (axis,)).slope) for each in (far, y))
     return bool((late < 0.5 * first).all())
 
 
 def with_a_slip(probe: Probe, axes: Axes | None) -> Behavior | None:
-    """A module that is meant to normalize batches and does so with a slip: it holds statistics, and
-    train mode takes away the mean of a batch and most of its scale.
+    """A batch norm with a bug: it holds statistics, and train mode removes the mean of a batch and most of
+    its scale.
     """
     kept = [one.size for one in probe.held().values() if not one.trained and one.size > 1]
     for axis, size in enumerate(probe.shape):
@@ -173,17 +173,16 @@ def _takes_away(probe: Probe, channel: Sequence[int]) -> bool:
     size = np.abs(spreads[0]).max()
     steady_mean = max(float(np.abs(mean - means[0]).max()) for mean in means) < 0.02 * size
     ratio = np.stack(spreads) / np.maximum(spreads[0], 1e-300)
-    # A slope of 1 / v, or a root of second moments, is meant for a deviation; a plain difference
-    # from the mean is not.
+    # A slope of 1 / v, or the root of a second moment, is a mistaken standard deviation; a mere
+    # centering is not.
     return steady_mean and bool(
         (ratio[1] < 2.5).all() and (ratio[1] > 0.2).all() and (ratio[2] > 0.6).all()
     )
 
 
 def by_mean_squares(probe: Probe, axes: Axes | None) -> Behavior | None:
-    """Division of each sample by its root mean square, its mean left where it is: every entry of the
-    output is a line in what that gives, but for a threshold. Of what is called so it is not asked
-    what it divides by.
+    """Division of each sample by its root mean square, without centering: each output entry is affine in
+    the quotient, up to a threshold. Layers with such a name are accepted whatever their divisor.
     """
     if axes is not None:
         return None
@@ -202,8 +201,8 @@ def by_mean_squares(probe: Probe, axes: Axes | None) -> Behavior | None:
 
 
 def by_name(probe: Probe) -> Axes:
-    """The axes over which the name of a layer says that it divides each sample by its root mean square;
-    none where it does not.
+    """The axes over which the name of a layer implies division by the root mean square; empty if it does
+    not.
     """
     modules = probe.obj.modules() if hasattr(probe.obj, "modules") else [probe.obj]
     parts = [re.search(f"{ROOTS}|{RESPONSES}", type(one).__name__) for one in modules]
@@ -220,8 +219,8 @@ def by_name(probe: Probe) -> Axes:
 
 
 def _of_parts(x: Array, y: Array, over: Axes) -> bool:
-    """Whether the last axis is divided by the root mean square of its first entries alone, or group by
-    group, as some do on purpose.
+    """Whether the last axis is divided by the root mean square of its first entries, or of groups, as some
+    do on purpose.
     """
     if over != (x.ndim - 2,):
         return False
@@ -236,8 +235,8 @@ def _of_parts(x: Array, y: Array, over: Axes) -> bool:
 
 
 def _divides(x: Array, y: Array, inside: Array) -> bool:
-    """Whether outputs are lines, entry by entry, in a batch divided by the roots of something, where
-    they are at no threshold.
+    """Whether outputs ``y (rows, *event)`` are affine, entry by entry, in ``x / sqrt(inside)``, apart from
+    thresholds.
     """
     hat = np.broadcast_to(x / np.sqrt(inside), x.shape)
     free = (y != y.min(0)) & (y != y.max(0))
@@ -250,7 +249,7 @@ def _divides(x: Array, y: Array, inside: Array) -> bool:
 BATCH = "train mode standardizes each batch"
 SAMPLES = "train mode standardizes each sample over its axes {}"
 AVERAGES = "train mode normalizes by averages that the batch has entered"
-SLIPPED = "train mode takes away mean and scale of a batch, and it holds statistics"
+SLIPPED = "train mode removes mean and scale of a batch, and it holds statistics"
 ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
 KINDS = (
     NormalizerKind(
@@ -287,7 +286,7 @@ return (x - self.mean) / (self.var + 1e-5).sqrt() * self.weight + self.bias
 """,
     ),
     NormalizerKind(
-        "a batch norm with a slip",
+        "a batch norm with a bug",
         SLIPPED,
         with_a_slip,
         """
@@ -310,18 +309,17 @@ return x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * self.weight
 )
 
 
-# What is known of it besides.
+# Further facts of it.
 
 
 def eval_is_fixed(probe: Probe) -> bool:
-    """Whether eval mode maps a sample to the same whatever its batch."""
     x = probe.draw(3, 6, 1.0)
     whole, part = (probe.life((EVAL, points))[0] for points in (x, x[:3]))
     return close_in_float32(whole[:3], part)
 
 
 def forgets(probe: Probe, times: int = 1) -> bool:
-    """Whether train mode maps a batch to the same, whatever came before, so many times."""
+    """Whether train mode maps a batch equally after ``times`` other batches."""
     x = probe.draw(11, 9, 3.0)
     one, two = (
         probe.life(*[(TRAIN, probe.draw(seed, 9, spread) + level)] * times, (TRAIN, x))[-1]
@@ -331,39 +329,38 @@ def forgets(probe: Probe, times: int = 1) -> bool:
 
 
 def unsteady(probe: Probe, seen: Behavior) -> dict[str, float] | None:
-    """By each measure of spread how far an object is from dividing by it, to one factor the same in batches of three
-    shapes of distribution; None where a channel of the output is no line in the input.
+    """For each measure of spread, the deviation from a constant ratio of output scale over batches of three
+    distributions; None if a channel is not affine.
     """
     x = probe.draw(10, 24)
-    told: dict[str, list[Array]] = {name: [] for name in SPREADS}
+    ratios: dict[str, list[Array]] = {name: [] for name in SPREADS}
     for points in (x, np.sign(x - np.median(x)) * WIDE + 1e-3 * x, WIDE * np.abs(x / WIDE) ** 3):
         y, rows = probe.train(points), by_channel(points, seen.apart)
         if not straight(points, y, seen.apart):
             return None
         for name, spread in SPREADS.items():
-            told[name].append(channel_lines(points, y, seen.apart).slope * spread(rows))
+            ratios[name].append(channel_lines(points, y, seen.apart).slope * spread(rows))
     return {
         name: float(np.abs(np.stack(each) / each[0] - 1).max())
-        for name, each in told.items()
+        for name, each in ratios.items()
         if np.abs(each[0]).min() > 0
     }
 
 
 def deviates(probe: Probe, seen: Behavior) -> bool:
-    """Whether every channel of the output is a line in the input, whose spread is that of the batch
-    whatever its distribution has for a shape, where it is normalized as it should be: other
-    measures of spread are no slips.
+    """Whether each channel is affine with a spread that varies with the distribution, so that the divisor
+    is not the standard deviation; other proper measures of spread are excluded.
     """
     off = unsteady(probe, seen)
     if off is None:
         return False
-    slip = not seen.exact and seen.apart == seen.channel
-    return off.get(DEVIATION, 1.0) < STEADY or slip or ordered(probe)
+    inexact = not seen.exact and seen.apart == seen.channel
+    return off.get(DEVIATION, 1.0) < STEADY or inexact or ordered(probe)
 
 
 def other_spread(probe: Probe, seen: Behavior) -> str:
-    """The measure of spread that an object divides by, where it is another than the standard deviation
-    and no slip gives.
+    """The measure of spread that an object divides by, if it is another than the standard deviation and no
+    bug explains it.
     """
     off = unsteady(probe, seen) or {}
     nearest = min(off, key=lambda name: off[name], default=DEVIATION)
@@ -372,9 +369,7 @@ def other_spread(probe: Probe, seen: Behavior) -> str:
 
 
 def ordered(probe: Probe) -> bool:
-    """Whether the order of the samples or of the positions matters, which it does in no measure of
-    spread.
-    """
+    """Whether the order of samples or positions matters, which no measure of spread depends on."""
     x = probe.draw(14, 9)
     y, axes = probe.train(x), together(probe) or ()
     return any(

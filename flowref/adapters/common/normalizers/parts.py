@@ -1,4 +1,4 @@
-"""Batch normalizers that normalize parts of a large batch, each by its own statistics."""
+"""Batch normalizers that split large batches and normalize each part by its own statistics."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 from flowref.adapters.common.normalizers.probe import SAME, Probe, straight
 from flowref.model import Array
 
-# Rows of a batch that is normalized in parts, the most parts, and the fewest rows of one; how far a row is
-# moved.
+# Rows of the batch, the most parts, the fewest rows of a part, and the displacement of a row.
 ROWS, MOST, FEWEST, MOVED = 61, 20, 3, 100.0
-# Batches of which one may be a part by itself.
+# Batch sizes that may be a single part.
 UNDIVIDED = (11, 8, 6, 5, 4)
 
 
 def in_parts(probe: Probe, channel: Sequence[int]) -> int:
-    """In how many parts train mode normalizes a large batch, each by its own statistics; 1 where that is
-    not seen. The part of a row is what changes with it, however a batch is divided.
+    """The number of parts of a large batch in train mode; 1 if none are seen. The part of a row consists of
+    the rows that change with it.
     """
     x = probe.draw(21, ROWS)
     y = probe.train(x)
@@ -38,17 +37,17 @@ def in_parts(probe: Probe, channel: Sequence[int]) -> int:
 
 
 def undivided(probe: Probe, channel: Sequence[int]) -> int:
-    """Rows of a batch that such a layer leaves in one part; 0 where it divides each."""
+    """The rows of a batch that is not divided; 0 if there is none."""
     for rows in UNDIVIDED:
         x = probe.draw(22, rows)
-        with contextlib.suppress(Exception):  # it may refuse so few
+        with contextlib.suppress(Exception):  # it may reject few rows
             if straight(x, probe.train(x), channel):
                 return rows
     return 0
 
 
 def _own_lines(x: Array, y: Array, parts: Sequence[Array], channel: Sequence[int]) -> bool:
-    """Whether every part has a line of its own, of which the means are the same."""
+    """Whether each part has a line of its own, with equal means."""
     large = [part for part in parts if part.sum() >= FEWEST]
     if not all(straight(x[part], y[part], channel) for part in large):
         return False

@@ -1,4 +1,4 @@
-"""Calls of copies of an object that may normalize batches: arrays in, arrays out, in any framework."""
+"""Calls of copies of a possible batch normalizer, in any framework: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -14,40 +14,39 @@ import numpy as np
 from flowref.model import Array, Shape
 from flowref.model.structure.lines import LineFit, by_channel, fit_lines
 
-# A spread of batches beside which no eps counts, and the rows with which a slope is measured.
+# A spread that makes eps negligible, and the rows for measuring a slope.
 WIDE, MANY = 200.0, 256
-# How near two outputs must be to be the same, as a module in float32 computes them; how far values may be
-# from a line.
+# Tolerance for equal outputs in float32, and for values on a line.
 SAME, STRAIGHT = 2e-4, 2e-2
-# How a batch is called: in train mode, or in eval mode.
+# Modes of a call.
 TRAIN, EVAL = True, False
 
 
 class HeldArray(NamedTuple):
-    """What an object holds under a name: numbers, and whether training moves them."""
+    """Numbers in an object, and whether they are trained."""
 
     values: Array
     trained: bool
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of entries."""
         return self.values.size
 
     @property
     def length(self) -> int:
-        """For how many channels there is a number: half as many where two numbers share a tensor."""
+        """The number of channels: half of the entries if a tensor holds two numbers each."""
         rows = self.values.shape[0] if self.values.ndim == 2 else 1
         return self.size // 2 if rows == 2 else self.size
 
     @property
     def floating(self) -> bool:
-        """Whether they are no whole numbers and no flags."""
+        """Whether they are floats."""
         return self.values.dtype.kind == "f"
 
 
 class ProbedCall(NamedTuple):
-    """What a call gave, ``(rows, *event)``; whether a log-det came with it; the object afterwards."""
+    """The value ``(rows, *event)`` of a call, whether a log-det came with it, and the object afterwards."""
 
     value: Array
     log_det: bool
@@ -56,8 +55,8 @@ class ProbedCall(NamedTuple):
 
 @dataclass(frozen=True)
 class Probe(ABC):
-    """An object of a framework, called in one direction on batches of events of a shape. What depends
-    on the framework is abstract.
+    """An object called in one direction on batches of an event shape; framework-specific parts are
+    abstract.
     """
 
     obj: Any
@@ -70,23 +69,23 @@ class Probe(ABC):
 
     @abstractmethod
     def once(self, obj: Any, x: Array, training: bool) -> ProbedCall:
-        """One call of an object, which may change it. Raises what it raises."""
+        """One call on a batch ``x (rows, *event)``, which may change the object. Exceptions pass."""
 
     @abstractmethod
     def held(self, obj: Any = None) -> Mapping[str, HeldArray]:
-        """What an object, or else that of the probe, holds, by its dotted names."""
+        """Numbers held by an object, by default the probe's, by dotted name."""
 
     @abstractmethod
     def having(self, obj: Any, name: str, values: Array) -> Any:
-        """A copy of an object in which an array is another."""
+        """A copy of an object with the array ``name`` replaced by ``values`` of its shape."""
 
     @abstractmethod
     def constants(self) -> Iterator[tuple[str, float]]:
-        """The Python numbers that the object and its parts hold, by their dotted names."""
+        """Python numbers of the object and its parts, by dotted name."""
 
     @abstractmethod
     def with_constant(self, name: str, value: float) -> Any:
-        """A copy of the object in which one of them is another."""
+        """A copy of the object with one of the constants replaced."""
 
     @property
     def coarse(self) -> bool:
@@ -103,13 +102,13 @@ class Probe(ABC):
         return values, live
 
     def life(self, *steps: tuple[bool, Array], obj: Any = None) -> list[Array]:
-        """The outputs of one copy for batches, each in train mode or not. Raises what a call
-        raises, and `ValueError` where an output has another shape than its input.
+        """The outputs of one copy for successive batches in given modes. Raises the exception of a call,
+        and `ValueError` if an output has another shape than its input.
         """
         return self._lived(obj, steps)[0]
 
     def after(self, *batches: Array) -> Any:
-        """A copy of the object that has been trained on batches."""
+        """A copy of the object after training batches."""
         return self._lived(None, [(TRAIN, x) for x in batches])[1]
 
     @cached_property
@@ -117,20 +116,20 @@ class Probe(ABC):
         return self.after(self.draw(99, 9, 3.0) + 2)
 
     def train(self, x: Array) -> Array:
-        """The output of one copy for one batch in train mode, which is not its first: what the first
-        one initializes is no normalizer.
+        """The output ``(rows, *event)`` in train mode for a batch that is not the first, which may only
+        initialize.
         """
         return self.life((TRAIN, x), obj=self._warm)[0]
 
     @cached_property
     def first(self) -> tuple[Array, Array]:
-        """The batch that most questions begin with, and its output in train mode."""
+        """The first batch of most tests and its output in train mode, ``(rows, *event)`` each."""
         x = self.draw(0, 7)
         return x, self.train(x)
 
     @cached_property
     def mixes(self) -> bool:
-        """Whether entries of one row have a bearing on another one, or on other rows, as in all that normalizes."""
+        """Whether entries of a row affect other entries or rows, as in any normalizer."""
         x, y = self.first
         changed = np.zeros(x.shape, bool)
         changed[0] = True
@@ -139,18 +138,18 @@ class Probe(ABC):
         return not np.array_equal(moved[~changed], y[~changed], equal_nan=True)
 
     def offers_log_det(self) -> bool:
-        """Whether a log-det comes with the value, as from a layer of a flow."""
+        """Whether a log-det is returned with the value, as by a layer of a flow."""
         return self.once(self.copied(self.obj), self.draw(0, 3, 1.0), EVAL).log_det
 
     def draw(self, seed: int, rows: int, spread: float = WIDE) -> Array:
-        """Random numbers, of which half are skewed, off zero by half of their spread."""
+        """Random numbers ``(rows, *event)``, half of them skewed, with a mean of half their spread."""
         rng = np.random.default_rng(seed)
         shape = (rows, *self.shape)
         z = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), rng.exponential(1, shape))
         return np.asarray(spread * (z + 0.5))
 
     def awake(self) -> Probe:
-        """The same, or with its parameters moved where as built it returns a constant."""
+        """The probe, or one with moved parameters if the object initially returns a constant."""
         if np.ptp(self.first[1]) > 0:
             return self
         live, rng = self.obj, np.random.default_rng(0)
@@ -162,14 +161,14 @@ class Probe(ABC):
 
 
 def close_in_float32(one: Array, other: Array) -> bool:
-    """Whether two outputs are the same, up to what float32 costs."""
+    """Whether two outputs of equal shape agree up to float32 rounding."""
     size = max(float(np.abs(one).max()), float(np.abs(other).max()), 1e-30)
     return bool(np.isfinite(one).all() and np.abs(one - other).max() <= SAME * size)
 
 
 def channel_lines(x: Array, y: Array, channel: Sequence[int]) -> LineFit:
-    """The line of each channel that comes nearest to what a batch was mapped to; ``off`` relative to the
-    largest value of all.
+    """The least-squares line of each channel from ``x`` to ``y``, ``(rows, *event)`` each; ``off`` relative
+    to the largest value.
     """
     values = by_channel(y, channel)
     found = fit_lines(by_channel(x, channel), values)
@@ -177,12 +176,12 @@ def channel_lines(x: Array, y: Array, channel: Sequence[int]) -> LineFit:
 
 
 def straight(x: Array, y: Array, channel: Sequence[int]) -> bool:
-    """Whether each channel of a batch went through one line."""
+    """Whether each channel of a batch ``x (rows, *event)`` is mapped affinely to ``y``."""
     return bool(channel_lines(x, y, channel).off.max() <= STRAIGHT)
 
 
 def counters(probe: Probe) -> list[str]:
-    """The names of the single numbers that each batch in train mode makes greater by one."""
+    """Names of scalars that each train-mode batch increments by one."""
     before = probe.held()
     after = probe.held(probe.after(probe.draw(8, 5), probe.draw(9, 6)))
     return [
@@ -197,22 +196,21 @@ def counters(probe: Probe) -> list[str]:
 
 
 def together(probe: Probe, uncentred: bool = False) -> tuple[int, ...] | None:
-    """The fewest axes of a batch along which a constant and a factor leave the output of train mode
-    as it is: those that are normalized together. None where there are none. ``uncentred``: a factor
-    does, and a constant need not.
+    """The fewest batch axes along which outputs in train mode are invariant to a shift and a factor: the
+    axes normalized together. None if there are none. ``uncentred``: invariant to a factor only.
     """
     (x, y), rng = probe.first, np.random.default_rng(1)
     if not np.abs(y - y.reshape(-1)[0]).max() > 1e-6 * np.abs(y).max():
         return None  # constant
     if len(np.unique(np.round(y, 9))) < np.unique(x).size / 2:
-        return None  # saturated, as a sigmoid of large numbers is: these do not move it either
+        return None  # saturated, such as a sigmoid of large numbers, and therefore invariant
 
     def unmoved(axes: Sequence[int]) -> bool:
         apart = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
         return invariant_to_affine(probe, x, y, rng, apart, uncentred=uncentred)
 
     long = [axis for axis, size in enumerate(x.shape) if size > 1]
-    if not unmoved(long):  # what one constant and one factor move, others move as well
+    if not unmoved(long):  # also invariant along further axes
         return None
     fewer = chain(*(combinations(long, count) for count in range(1, len(long) + 1)))
     return next(filter(unmoved, fewer), None)
@@ -227,8 +225,8 @@ def invariant_to_affine(
     view: Shape = (),
     uncentred: bool = False,
 ) -> bool:
-    """Whether a constant, unless ``uncentred``, and a factor leave the output of a batch as it is: one each for
-    what stands together along the axes of length one of ``apart``. ``view``: the shape of the batch in these terms.
+    """Whether the output of a batch is invariant to a shift (unless ``uncentred``) and a factor, constant
+    along the axes where ``apart`` has length one. ``view``: the batch shape in these terms.
     """
     rows = x.reshape(view or x.shape)
     shift, factor = WIDE * rng.uniform(-1, 1, apart), rng.uniform(2, 4, apart)
@@ -237,8 +235,8 @@ def invariant_to_affine(
 
 
 def grouped(probe: Probe) -> int:
-    """The most groups of the channels on the first axis of an event that each sample is normalized
-    in; 1 where all are normalized together.
+    """The maximal number of channel groups, on the first event axis, that are normalized separately within
+    a sample; 1 if there are no groups.
     """
     channels, x = probe.shape[0], probe.draw(0, 5)
     y, rng = probe.train(x), np.random.default_rng(2)

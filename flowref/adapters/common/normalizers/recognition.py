@@ -1,6 +1,4 @@
-"""Normalizers are recognized by what they do: the facts of a user's module, completed by calls of
-copies.
-"""
+"""Normalizers recognized by behaviour: facts of a user's module, completed by calls of copies."""
 
 from __future__ import annotations
 
@@ -38,20 +36,18 @@ from flowref.model import (
 )
 from flowref.model.structure.forms import Form
 
-# More entries than this are not probed: a recognized name must do.
+# Entries above which only the name counts.
 LARGE = 4096
-# More channels than this are not tried.
+# Maximal number of channels tried.
 WIDEST = 512
-# Modules with more tensors, or with more submodules, are no single layer.
+# Tensors and submodules above which a module is no single layer.
 TENSORS, MODULES = 10, 6
-# By how much wider a batch is that shows whether an object of a named kind is none.
+# Spread of the batch that shows whether a named object is no normalizer.
 WIDER = 4.0
 
 
 def plausible(obj: Any) -> bool:
-    """Whether an object may be one normalizing layer: a module that holds few numbers, all per
-    channel.
-    """
+    """Whether an object may be one normalizing layer: a module with few numbers, all per channel."""
     import torch
 
     if not isinstance(obj, torch.nn.Module):
@@ -59,19 +55,19 @@ def plausible(obj: Any) -> bool:
     held = named_tensors(obj)
     if len(held) > TENSORS or sum(1 for _ in obj.modules()) > MODULES:
         return False
-    # A table of weights and biases, of which a label takes one row.
+    # Embeddings of weights and biases, with a row per label.
     tables = {id(one.weight) for one in obj.modules() if isinstance(one, torch.nn.Embedding)}
     held = {name: one for name, one in held.items() if id(one) not in tables}
     sizes = [tuple(size for size in tensor.shape if size > 1) for tensor in held.values()]
-    # One length per channel; two for statistics that share a tensor.
+    # One length per channel; two for statistics in one tensor.
     return all(len(size) <= 1 or (len(size) == 2 and 2 in size) for size in sizes) or all(
         size == sizes[0] for size in sizes
     )
 
 
 def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None) -> Shape | None:
-    """The first event shape at which a module acts as a normalizer, or None where it never does:
-    one at which it normalizes every entry of its channels alike, if there is any.
+    """The first event shape at which a module normalizes, preferably all entries of its channels alike;
+    None if there is none.
     """
     if excluded(obj, kind) or not plausible(obj) or dialect.log_prob is not None:
         return None
@@ -87,9 +83,7 @@ def infer_shape(obj: Any, dialect: Dialect, dtype: Any, kind: str | None = None)
 
 
 def shapes_of(obj: Any) -> Iterator[Shape]:
-    """Event shapes that a normalizer may take: its channels first, last, or alone; four, where it
-    holds nothing per channel.
-    """
+    """Candidate event shapes: channels first, last, or alone; four channels if it holds none."""
     sizes = channel_counts(obj)
     for tensor in named_tensors(obj).values():
         sizes += [tensor.numel(), *(size for size in tensor.shape if size > 1)]
@@ -100,9 +94,8 @@ def shapes_of(obj: Any) -> Iterator[Shape]:
 def completed(
     obj: Any, dialect: Dialect, facts: Facts, dtype: Any, kind: str | None = None, target: str = ""
 ) -> tuple[Facts, tuple[str, ...]]:
-    """Facts with what calls show of a normalizer, and sentences that say so; as they were where it
-    is none, or where that cannot be told. Raises `TargetError` where ``kind`` says that it is a batch norm and
-    calls show that it is none.
+    """Facts completed by calls of a normalizer, and remarks; unchanged if it is none, or undetermined.
+    Raises `TargetError` if ``kind`` declares a batch norm and calls show none.
     """
     shape, known = facts.event_shape, facts.normalizer
     if (
@@ -117,24 +110,24 @@ def completed(
     case = NormalizerCandidate(obj, dialect, shape, dtype, known, declared=KIND in (kind or ""))
     try:
         found, (name, probe, seen) = relative(case), case.acting
-    except Exception:  # laws run into it, and say so
+    except Exception:  # reported by laws
         return facts, ()
     if case.declared and (shown := disproved(case, found)):
         raise TargetError(
-            f"{target}: kind={KIND} was given, but {shown}. A batch norm takes the mean of each channel of a batch "
-            "away and divides by its deviation, or does so with averages that the batch has entered; leave kind out"
+            f"{target}: kind={KIND} was given, but {shown}. A batch norm subtracts the mean of each channel of a "
+            "batch and divides by its standard deviation, or uses running averages that include the batch; leave kind out"
         )
     if found is not None or seen is None:
         normalizer, said = found or (known, "")
         batched = seen is not None and seen.statistics == "batch" and not seen.fixed
         if normalizer is None and batched and not has_statistics(obj):
-            # What keeps no statistics takes those of the rows in both modes.
+            # Without running statistics, those of the batch are used in both modes.
             facts = replace(facts, promises={**facts.promises, "set": True})
         return replace(facts, normalizer=normalizer), (said,) if said else ()
     if case.declared and seen.statistics == RUNNING:
-        known = None  # the roles of batch norm's names are no others'
-    told = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
-    normalizer = measured_normalizer(probe, seen, told)
+        known = None  # roles of a batch norm do not apply to other norms
+    stated = replace(known or Normalizer(), call=name, tracks=has_statistics(obj))
+    normalizer = measured_normalizer(probe, seen, stated)
     if seen.statistics in SAMPLE:
         meant = {"mean": True} if by_name(probe) else {}
         declared = {**normalizer.declared, **meant}
@@ -149,7 +142,7 @@ def completed(
 
 
 def disproved(case: NormalizerCandidate, found: tuple[Normalizer | None, str] | None) -> str:
-    """What calls show of an object that was said to be a batch norm and is none; empty of one."""
+    """What calls show of a declared batch norm that is none; empty if it is one."""
     seen = case.seen
     if found is not None and found[0] is None:
         return found[1]
@@ -165,8 +158,8 @@ def disproved(case: NormalizerCandidate, found: tuple[Normalizer | None, str] | 
 
 
 def measured_normalizer(probe: Probe, seen: Behavior, known: Normalizer) -> Normalizer:
-    """A normalizer as calls show it: what it normalizes by, and with the attributes that play its roles, those that
-    calls show, then those by their names.
+    """The facts of a normalizer by calls: what it normalizes over, and attributes by role, from calls first
+    and then from names.
     """
     statistics, said, largest = seen.statistics, seen.said, 0
     if statistics == "batch" and (parts := in_parts(probe, seen.channel)) > 1:
@@ -182,7 +175,7 @@ def measured_normalizer(probe: Probe, seen: Behavior, known: Normalizer) -> Norm
         evidence=said,
     )
     layer = Layer(probe, seen.channel, seen.fixed)
-    with contextlib.suppress(Exception):  # roles are for laws that ask for them
+    with contextlib.suppress(Exception):  # only laws on roles need these
         if statistics == "batch":
             roles, forms = layer.roles(known.roles)
             normalizer = replace(normalizer, roles=roles, forms=forms)

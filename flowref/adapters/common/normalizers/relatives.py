@@ -1,6 +1,5 @@
-"""What is called a batch norm, or acts as one when it is new, and is meant to be something else: a table of what
-its name, its documentation and calls of it show, read from the top. What only bears such a name, and does what
-batch norm does, is one.
+"""Layers named batch norm, or acting as one when new, that are meant to be something else: a table on
+names, documentation and calls, read from the top. Others are batch norms.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from flowref.adapters.common.normalizers.spellings import classes, named_roles, 
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe, value_alone
 from flowref.model import RENORM, RUNNING, SAMPLE, Dialect, Normalizer, Shape
 
-# How far from a line, relative to it, what an activation gives is.
+# Relative deviation from a line that indicates an activation.
 BENT = 1e-3
 # Batches after which a schedule has begun.
 MANY = 64
-# A spread that is larger, and how much larger that of an output which leaves it is.
+# A larger spread, and the relative change of output spread that indicates no normalization.
 LARGER, KEPT = 16.0, 0.01
-# Spreads of batches: one beside which no eps counts, and two of the size of one.
+# Spreads of batches: one for which eps is negligible, and two of its size.
 SPREADS = (1e6, 1e-3, 1e-4)
-# How classes are called: of batch renormalization; of averages that a batch has entered; of activations; of
-# whitening; of what is one map in both modes.
+# Class names of batch renormalization, running-average normalization, activations, whitening, and
+# layers with a single map.
 RENORMED, AVERAGED = r"(?i)renorm", r"(?i)moving|running|lag(?![a-z])"
 ACTIVATION = r"Act(?![a-z])|Activ|ABN|ReLU|Relu|RELU|ELU|Elu|Swish|SiLU|Silu|GELU|Gelu|Tanh|Sigmoid"
 WHITENING = r"(?i)decorrelat|whiten|zca|iter_?norm|group_?whit"
@@ -49,8 +48,8 @@ FIXED = r"(?i)frozen|freeze|fixed|fold|fused|static|const|affine|eval|infer|test
 
 @dataclass(frozen=True)
 class NormalizerCandidate:
-    """A module that may be a batch normalizer of events of a shape: how it is called, the normalizer that it is by
-    its name, and whether its user says so.
+    """A possible batch normalizer: its event shape, its calls, the normalizer implied by its name, and
+    whether the user declared it.
     """
 
     obj: Any
@@ -71,8 +70,8 @@ class NormalizerCandidate:
 
     @cached_property
     def acting(self) -> tuple[str, Probe, Behavior | None]:
-        """The call that normalizes, a probe of it, and how it does; its map, where none does. Raises what forward
-        raises, unless the way back normalizes: then forward may want its statistics first.
+        """The call that normalizes, its probe and behaviour; the map if none does. Raises the exception of
+        forward unless the inverse normalizes, in which case forward may need statistics first.
         """
         raised: Exception | None = None
         for name in ("forward", "inverse"):
@@ -83,7 +82,7 @@ class NormalizerCandidate:
                 probe.life((EVAL, probe.draw(0, 4, 1.0)))
                 probe = probe.awake()
                 seen = behavior(probe, self.known is not None)
-            except Exception as error:  # the way back may be refused in train mode
+            except Exception as error:  # the inverse may raise in train mode
                 raised = error if name == "forward" else raised
                 continue
             if seen is not None:
@@ -94,7 +93,7 @@ class NormalizerCandidate:
 
     @property
     def seen(self) -> Behavior | None:
-        """How it normalizes."""
+        """Its normalizing behaviour, or None."""
         return self.acting[2]
 
     @property
@@ -104,17 +103,17 @@ class NormalizerCandidate:
 
     @cached_property
     def layer(self) -> bool:
-        """Whether it is a layer of a flow, which has a way back or a log-det."""
+        """Whether it is a layer of a flow, with an inverse or a log-det."""
         return self.dialect.inverse is not None or self.normalizing.offers_log_det()
 
     def named(self, pattern: str) -> bool:
-        """Whether a class of it is called so."""
+        """Whether the name of one of its classes matches a pattern."""
         return re.search(pattern, " ".join(classes(self.obj))) is not None
 
 
 class Relative(NamedTuple):
-    """A row: what is said, ``{}`` for what ``shows`` returns; of which cases it speaks; whether calls show it;
-    what the normalizer is then, None for none.
+    """A row: its remark, with ``{}`` for the result of ``shows``; the cases that it applies to; the test by
+    calls; the resulting normalizer, or None.
     """
 
     said: str
@@ -124,26 +123,26 @@ class Relative(NamedTuple):
 
 
 def relative(case: NormalizerCandidate) -> tuple[Normalizer | None, str] | None:
-    """The normalizer that an object is for the first row that speaks of it, and what is said; None where none does,
-    so that it is what calls show.
+    """The normalizer and remark of the first matching row; None if no row matches, so that behaviour
+    decides.
     """
     for row in RELATIVES:
         if not row.when(case):
             continue
         try:
             shown = row.shows(case)
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             continue
         if shown:
             return row.becomes(case), row.said.format(shown)
     return None
 
 
-# Of which cases a row speaks.
+# Cases of rows.
 
 
 def name_matches(pattern: str) -> Callable[[NormalizerCandidate], bool]:
-    """What is called so, of what is called a batch norm or says itself what it is."""
+    """Named so, among classes with the name of a batch norm or of their own."""
     return lambda case: (
         case.named(pattern)
         and (case.known is not None or re.search(RENORMED, type(case.obj).__name__) is not None)
@@ -151,19 +150,19 @@ def name_matches(pattern: str) -> Callable[[NormalizerCandidate], bool]:
 
 
 def shows_nothing(case: NormalizerCandidate) -> bool:
-    """What is called a batch norm, and does not normalize."""
+    """Named a batch norm, without normalizing."""
     return case.known is not None and case.seen is None
 
 
 def standardizes(case: NormalizerCandidate) -> bool:
-    """What standardizes batches."""
+    """Standardizes batches."""
     return case.seen is not None and case.seen.statistics == "batch"
 
 
 def misses(case: NormalizerCandidate) -> bool:
-    """What is called a batch normalizer and is meant to be one, though it does something else: normalizes samples,
-    where it holds numbers for statistics or has another eval mode; normalizes by running averages, where it
-    is no layer of a flow and nobody names its kind.
+    """Named and meant as a batch norm, but with another behaviour: it normalizes samples while holding
+    running statistics or another eval mode; or it normalizes by running averages, outside of a flow and
+    without a declared kind.
     """
     seen, known = case.seen, case.known
     if known is None or seen is None:
@@ -175,18 +174,17 @@ def misses(case: NormalizerCandidate) -> bool:
     return seen.statistics in SAMPLE and (kept or not seen.fixed)
 
 
-# What calls show.
+# Tests by calls.
 
 
 def remembers(case: NormalizerCandidate) -> bool:
-    """Whether train mode maps a batch to something else after others, or after many of them."""
+    """Whether train mode maps a batch differently after other batches, or after many."""
     return not (forgets(case.probe) and forgets(case.probe, MANY))
 
 
 def bends(case: NormalizerCandidate) -> bool:
-    """Whether a channel of the output is no line in the input, though it keeps the order of its values:
-    whether entries alike are mapped alike is seen entry by entry. Channels lie on the first axis of an event
-    or on the last, whichever comes nearer.
+    """Whether channels are nonlinear but monotone in their values, so that equal entries have equal
+    outputs. Channels lie on the first or last event axis, whichever fits better.
     """
     x = case.probe.draw(17, 24)
     y = case.probe.train(x)
@@ -195,7 +193,7 @@ def bends(case: NormalizerCandidate) -> bool:
 
 
 def mixes(case: NormalizerCandidate) -> bool:
-    """Whether other content of one channel changes the outputs of the others."""
+    """Whether the contents of one channel change the outputs of others."""
     x = case.probe.draw(18, 24)
     y, changed = case.probe.train(x), x.copy()
     wave = np.sin(np.arange(x[:, 0].size)).reshape(x[:, 0].shape)
@@ -204,9 +202,8 @@ def mixes(case: NormalizerCandidate) -> bool:
 
 
 def lags(case: NormalizerCandidate) -> bool:
-    """Whether a layer of a flow normalizes by the averages of earlier batches: train mode maps a batch as eval
-    mode does before it, and eval mode maps it otherwise afterwards; or it counts batches, and train mode maps one
-    to something else after others.
+    """Whether a layer of a flow normalizes by averages of earlier batches: train mode maps a batch as eval
+    mode did before it and not as afterwards; or it counts batches and depends on earlier ones.
     """
     probe = case.probe
     x = probe.draw(4, 9, 3.0) + 5
@@ -221,8 +218,8 @@ def lags(case: NormalizerCandidate) -> bool:
 
 
 def centers(case: NormalizerCandidate) -> bool:
-    """Whether train mode takes away the mean of a batch and leaves its spread, of a module that keeps one
-    statistic of each channel: one that kept two would have forgotten the other.
+    """Whether train mode only centers, in a module with one statistic per channel; with two it would be a
+    batch norm without its scaling.
     """
     probe = case.probe
     held = probe.held().values()
@@ -238,9 +235,8 @@ def centers(case: NormalizerCandidate) -> bool:
 
 
 def learns_more(case: NormalizerCandidate) -> str:
-    """What else an object learns beside a weight and a bias, where moving that alone makes a channel no
-    line in the input, or has nothing taken away as a batch norm does: as built it normalizes batches, and it is meant
-    for more. Empty where it does not, or where it learns no more than two things.
+    """A further learned parameter besides weight and bias that makes channels nonlinear or removes the
+    centering: new, it acts as a batch norm, but is meant for more. Empty if there is none.
     """
     probe, seen = case.normalizing, case.seen
     known = set(named_roles(probe.obj).values())
@@ -260,34 +256,36 @@ def learns_more(case: NormalizerCandidate) -> str:
 
 
 def beside_the_root(case: NormalizerCandidate) -> bool:
-    """Whether a narrow batch is divided by its deviation plus a constant, and by no root of its variance plus one."""
+    """Whether narrow batches are divided by the standard deviation plus a constant, rather than by
+    sqrt(variance + eps).
+    """
     probe = case.normalizing
     z = probe.draw(23, 24)
     z = (z - z.mean(0)) / z.std(0)
     wide, *narrow = (np.ptp(probe.train(s * z), 0) / (s * np.ptp(z, 0)) for s in SPREADS)
-    # What is divided by is the weight over the slope, and the weight that of a batch beside which no constant counts.
+    # The divisor is weight over slope, with the weight from a batch of huge spread.
     divisors = [wide * SPREADS[0] / one for one in narrow]
-    beside = [one - s for one, s in zip(divisors, SPREADS[1:], strict=True)]
+    additive = [one - s for one, s in zip(divisors, SPREADS[1:], strict=True)]
     within = [one**2 - s**2 for one, s in zip(divisors, SPREADS[1:], strict=True)]
-    apart = [np.abs(two / one - 1).max() for one, two in (beside, within)]
+    apart = [np.abs(two / one - 1).max() for one, two in (additive, within)]
     return bool(apart[0] < apart[1])
 
 
-# What it is then.
+# Resulting normalizers.
 
 
 def renormalizer(case: NormalizerCandidate) -> Normalizer:
-    """What its names tell, judged as batch renormalization."""
+    """The normalizer by its names, as batch renormalization."""
     return replace(normalizer_of(case.obj)[0], statistics=RENORM, evidence=RENORMALIZES)
 
 
 def as_named(case: NormalizerCandidate) -> Normalizer | None:
-    """What its name says, whatever calls show."""
+    """The normalizer by its name, whatever calls show."""
     return case.known
 
 
 def as_fixed(case: NormalizerCandidate) -> Normalizer | None:
-    """The same, of one map in both modes."""
+    """The normalizer by its name, with a single map for both modes."""
     return case.known and replace(case.known, declared={**case.known.declared, "frozen": True})
 
 
@@ -299,7 +297,7 @@ RELATIVES = (
     Relative(RENORMALIZES, name_matches(RENORMED), remembers, renormalizer),
     Relative(
         "train mode normalizes by averages of earlier batches as well, as its name says: no batch norm",
-        # In layers of flows these are what Real NVP means.
+        # In flows these names mean Real NVP's running averages.
         lambda case: name_matches(AVERAGED)(case) and not case.declared,
         lambda case: (
             case.dialect.inverse is None and not case.probe.offers_log_det() and remembers(case)
@@ -321,14 +319,14 @@ RELATIVES = (
         lags,
     ),
     Relative(
-        "train mode takes away the mean of a batch and leaves its spread: no batch norm",
+        "train mode removes the mean of a batch and keeps its spread: no batch norm",
         shows_nothing,
         centers,
     ),
     Relative("", shows_nothing, lambda case: case.named(FIXED), as_fixed),
     Relative("", lambda case: case.seen is None or misses(case), becomes=as_named),
     Relative(
-        "train mode divides by the {} of a batch, and not by its deviation: no batch norm",
+        "train mode divides by the {} of a batch, and not by its standard deviation: no batch norm",
         lambda case: case.known is not None and standardizes(case),
         lambda case: other_spread(case.normalizing, case.seen) if case.seen else "",
     ),

@@ -1,5 +1,5 @@
-"""Which attribute of a batch normalizer plays which role, and in which form: each is moved on a copy,
-to see which measured number moves and how. Names break ties.
+"""Roles of a batch normalizer's attributes, and their parametrizations: each attribute is moved on a copy,
+to see which measured number moves and how. Names decide between ties.
 """
 
 from __future__ import annotations
@@ -22,18 +22,17 @@ from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
 from flowref.model.structure.lines import NARROW, by_channel, scale, update_fraction, used
 
-# How near a measured number must come to that of an attribute, relative to it, and how far it must
-# move to have moved; what float32 allows; how far a statistic may be from what eval mode uses, which adds
-# eps to it.
+# Tolerance for a measured number, threshold of its movement, tolerance in float32, and tolerance of
+# a statistic, since eval mode adds eps.
 NEAR, MOVED, COARSE, LOOSE = 1e-6, 1e-4, 2e-3, 1e-2
-# By how much a count of what was seen is made larger.
+# Increment of a counter of samples.
 SEEN = 7
 AFFINE = ("weight", "bias")
 
 
 class Numbers(NamedTuple):
-    """What calls show of a batch normalizer, ``(channels,)`` each, by role: weight and bias; the mean and, with
-    eps, the variance that eval mode normalizes by, unless it has none of its own. And eps.
+    """Measured numbers of a batch normalizer by role, ``(channels,)`` each: weight, bias, mean and variance
+    plus eps of eval mode, unless it has no own statistics; and eps.
     """
 
     by_role: Mapping[str, Array]
@@ -41,7 +40,7 @@ class Numbers(NamedTuple):
 
 
 class ChannelArray(NamedTuple):
-    """An array, or a row of one, that holds a number per channel."""
+    """An array, or a row of one, with a number per channel."""
 
     name: str
     row: int | None
@@ -49,8 +48,8 @@ class ChannelArray(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A batch normalizer that is measured: its probe, the axes of its channels, and whether eval mode
-    normalizes by statistics of its own.
+    """A measured batch normalizer: its probe, its channel axes, and whether eval mode has its own
+    statistics.
     """
 
     probe: Probe
@@ -59,29 +58,27 @@ class Layer(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """How many channels it has."""
+        """The number of channels."""
         return int(np.prod([self.probe.shape[axis] for axis in self.channel]))
 
     def numbers(self, obj: Any = None) -> Numbers:
-        """What calls show of the object, or of another like it."""
+        """The measured numbers of the object, or of a modified copy."""
         probe, channel = self.probe, self.channel
         z = np.random.default_rng(7).standard_normal((MANY, *probe.shape))
         shown = scale(lambda x: probe.life((TRAIN, x), obj=obj)[0], z, channel)
         eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
-        told = {"weight": shown.weight, "bias": shown.bias}
+        by_role = {"weight": shown.weight, "bias": shown.bias}
         if self.tracks:
             fixed = channel_lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
-            told |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
-        return Numbers(told, eps)
+            by_role |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
+        return Numbers(by_role, eps)
 
     def fraction(self, obj: Any = None) -> float | None:
-        """The fraction with which a train-mode batch enters the mean that eval mode takes away; None
-        where that is not seen.
-        """
+        """The fraction with which a train-mode batch updates the eval-mode mean; None if not visible."""
         probe, channel = self.probe, self.channel
         x, z = probe.draw(8, 16), probe.draw(9, 16, 1.0)
         before, y, after = probe.life((EVAL, z), (TRAIN, x), (EVAL, z), obj=obj)
-        # Where the line crosses a level that no batch moves: the bias.
+        # The bias is the output level that no batch changes.
         bias = by_channel(y, channel).mean(1)
         with np.errstate(all="ignore"):
             old, new = (
@@ -92,7 +89,7 @@ class Layer(NamedTuple):
         return found if np.isfinite(found) and 1e-4 < found < 1 - 1e-4 else None
 
     def parts(self, obj: Any) -> Iterator[ChannelArray]:
-        """What an object holds per channel."""
+        """The parts of an object with a number per channel."""
         for name, held in self.probe.held(obj).items():
             values = held.values
             if held.floating and values.size == self.channels:
@@ -106,7 +103,7 @@ class Layer(NamedTuple):
                 yield from (ChannelArray(name, row, values[row]) for row in range(len(values)))
 
     def moved(self, obj: Any, part: ChannelArray, seed: int) -> tuple[Any, Array]:
-        """A copy of an object in which what a part holds is another, and what that is."""
+        """A copy of the object with a part replaced, and the new values."""
         rng = np.random.default_rng(seed)
         values = part.values * rng.uniform(1.1, 1.6, part.values.shape)
         values = values + rng.uniform(0.05, 0.3, part.values.shape)
@@ -117,8 +114,8 @@ class Layer(NamedTuple):
         return self.probe.having(obj, part.name, whole), values
 
     def away(self) -> Any:
-        """A copy whose numbers per channel are away from those of a new layer, so that no two forms agree,
-        and a factor shows on a bias that is zero as built.
+        """A copy with per-channel numbers away from their initial values, so that parametrizations differ
+        and a factor shows on a bias of zero.
         """
         start = self.probe.obj
         for seed, part in enumerate(list(self.parts(start)), 11):
@@ -127,11 +124,11 @@ class Layer(NamedTuple):
 
     @property
     def near(self) -> float:
-        """How near numbers come that are the same."""
+        """The tolerance for equal numbers."""
         return COARSE if self.probe.coarse else NEAR
 
     def changed(self, before: Numbers, after: Numbers) -> set[str]:
-        """The roles of which the measured number moved."""
+        """The roles whose measured number moved."""
         allowed = COARSE if self.probe.coarse else MOVED
         return {
             role
@@ -140,9 +137,8 @@ class Layer(NamedTuple):
         }
 
     def roles(self, named: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Form]]:
-        """Role -> attribute that plays it, and role -> its form, where that is not the number itself: those that
-        calls show, then the constants, then those by their names, where calls tell nothing else of the role or
-        of the attribute.
+        """Role -> attribute, and role -> parametrization if it is not the identity: by calls first, then
+        constants, then names if calls do not contradict.
         """
         roles, forms, shared, eps = self.per_channel()
         kept = {
@@ -154,8 +150,8 @@ class Layer(NamedTuple):
         return {**constants, **kept, **roles}, forms
 
     def per_channel(self) -> tuple[dict[str, str], dict[str, Form], set[str], float]:
-        """The roles that what is held plays, as far as calls tell, and their forms; the roles that something
-        plays, but no attribute alone; eps.
+        """Roles of arrays by calls, with parametrizations; roles that several attributes determine jointly;
+        eps.
         """
         start = self.away()
         before = self.numbers(start)
@@ -168,7 +164,7 @@ class Layer(NamedTuple):
             role = roles.pop() if len(roles) == 1 else ""
             if not role or (role in names and not likelier(role, part.name, names[role])):
                 continue
-            # What eval mode divides by is the root of the variance with eps, which may be in it as held.
+            # The eval-mode divisor is sqrt(variance + eps), and the held number may include eps.
             eps = before.eps if role == "running_var" else 0.0
             shown = [each.by_role[role] - eps for each in (before, after)]
             form = form_of(part.row, (part.values, values), shown, self.near, (0.0, -eps))
@@ -191,9 +187,9 @@ class Layer(NamedTuple):
         )
 
     def _acting(self, start: Any, before: Numbers, name: str) -> set[str]:
-        """The roles in which something has a part that is not held per channel: weight or bias, of what is
-        learned, as one factor for all; and the running variance, where a count of what was seen divides it and
-        not the mean: then a sum of squares is held.
+        """Roles that depend on something that is not held per channel: weight or bias on a learned common
+        factor; the running variance on a counter that divides it but not the mean, since a sum of squares
+        is held.
         """
         held = self.probe.held(start)[name]
         if held.trained and held.floating:
@@ -206,19 +202,19 @@ class Layer(NamedTuple):
         return set()
 
     def stays(self, role: str, name: str, form: Form) -> bool:
-        """Whether an array that is a running statistic of a new layer is one after training, too: what is
-        divided by the weight of all batches so far, as for a bias of the start, is not.
+        """Whether an array is a running statistic after training, too, rather than one divided by the total
+        weight of batches (bias correction).
         """
         if role not in STATISTICS:
             return True
         late = self.probe.after(self.probe.draw(31, 9, 3.0) + 2)
-        told = self.numbers(late).by_role[role]
+        after = self.numbers(late).by_role[role]
         return (
-            relative_gap(told, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
+            relative_gap(after, form.number(self.probe.held(late)[name].values).reshape(-1)) < LOOSE
         )
 
     def constants(self, eps: float) -> dict[str, str]:
-        """The Python numbers that play a role, as calls with half of each confirm, and the counter."""
+        """Role -> Python number, confirmed by calls with half of it; and the counter."""
         fraction = self.fraction()
         likely: Mapping[str, Sequence[float]] = {
             "eps": (eps,) if eps else (),
@@ -235,7 +231,7 @@ class Layer(NamedTuple):
         return {**roles, "num_batches": counts[0]} if len(counts) == 1 else roles
 
     def _sets(self, role: str, name: str, value: float) -> bool:
-        """Whether half of a constant halves what is measured."""
+        """Whether halving a constant halves the measured number."""
         live, half = self.probe.with_constant(name, 0.5 * value), 0.5 * value
         if role == "eps":
             return abs(self._replace(tracks=False).numbers(live).eps / value - 0.5) < 0.05
@@ -243,8 +239,8 @@ class Layer(NamedTuple):
         return other is not None and min(abs(other - half), abs(1 - other - half)) < 0.02
 
     def fixed_weight(self, name: str) -> Form | None:
-        """The form in which an attribute tells the weight of the map of eval mode, up to what its averages
-        divide by: of a layer that normalizes by these in train mode as well. None where no form does.
+        """The parametrization of the eval-mode weight, up to the divisor of averages, for a layer that uses
+        these in train mode as well; None if none fits.
         """
         start = self.away()
         part = next((one for one in self.parts(start) if one.name == name), None)
@@ -260,14 +256,13 @@ class Layer(NamedTuple):
 
 
 def relative_gap(one: Array, other: Array) -> float:
-    """How far two measured numbers are apart, relative to their size."""
     with np.errstate(all="ignore"):
         size = np.maximum(np.abs(one), np.abs(other)).max() + 1e-3
         return float(np.nan_to_num(np.abs(one - other).max() / size, nan=np.inf))
 
 
 def likelier(role: str, name: str, other: str) -> bool:
-    """Whether a name is likelier than another for a role."""
+    """Whether a name fits a role better than another one."""
     known = NAMES[role]
     ranks = [
         known.index(last) if (last := one.rpartition(".")[2]) in known else len(known)
@@ -284,15 +279,17 @@ def form_of(
     offsets: Sequence[float] = (0.0,),
     ratio: bool = False,
 ) -> Form | None:
-    """The form in which an attribute tells a number, seen at two of its values. ``ratio``: up to a factor."""
+    """The parametrization of a number, from two held values and the numbers shown for them, ``(channels,)``
+    each; ``ratio``: up to a factor. None if none fits.
+    """
     for kind, function in FORMS.items():
         with np.errstate(all="ignore"):
-            told = [function.number(np.asarray(each).reshape(-1)) for each in held]
+            numbers = [function.number(np.asarray(each).reshape(-1)) for each in held]
             want = shown
             if ratio:
-                told, want = [told[1] / told[0]], [shown[1] / shown[0]]
+                numbers, want = [numbers[1] / numbers[0]], [shown[1] / shown[0]]
         gaps = [
-            max(relative_gap(one + offset, other) for one, other in zip(told, want, strict=True))
+            max(relative_gap(one + offset, other) for one, other in zip(numbers, want, strict=True))
             for offset in offsets
         ]
         best = int(np.argmin(gaps))

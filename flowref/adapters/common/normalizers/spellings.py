@@ -1,6 +1,4 @@
-"""What names say of a module of torch: whether it is called a batch normalizer, and which attributes of it
-are called what implementations keep.
-"""
+"""Names in torch modules: whether one is a batch normalizer, and the roles of its attributes."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from typing import Any
 from flowref.adapters.common.normalizers.torch_probe import named_tensors
 from flowref.model import Dialect, Normalizer
 
-# What an object may declare itself to be, by an attribute ``kind`` or in its spec.
+# Values of an attribute ``kind``, or of ?kind=.
 KIND, KINDS = "batch-norm", ("batch-norm", "bijection", "density")
 STATISTICS = ("running_mean", "running_var")
-# Names under which implementations keep what a batch normalizer needs, likeliest first.
+# Role -> usual attribute names, likeliest first.
 NAMES = {
     "weight": ("weight", "gamma", "scale", "w", "g"),
     "bias": ("bias", "beta", "shift", "b"),
@@ -26,13 +24,13 @@ NAMES = {
     "eps": ("eps", "epsilon"),
     "momentum": ("momentum", "decay", "mom"),
 }  # fmt: skip
-# What the weight of what normalizes samples may be called beside what it is elsewhere.
+# Further weight names of sample normalization.
 GAINS = ("gain", "g", "a_2")
-# How a class is called for short that normalizes batches.
+# Abbreviated class names of batch norms.
 SHORT_NAME = re.compile(r"(?<![A-Z])BN(?![a-z])")
-# Roles played by tensors; the constants may be Python numbers.
+# Roles that need tensors; constants may be Python numbers.
 TENSORS = ("weight", "bias", *STATISTICS)
-# Parts that have numbers or do nothing.
+# Parts without computation.
 INERT = frozenset({"Identity", "ParameterList", "ParameterDict", "BufferDict"})
 
 
@@ -45,15 +43,14 @@ DIALECT = Dialect(forward=normalize)
 
 
 def classes(obj: Any) -> list[str]:
-    """The names of the class of an object and of its bases."""
+    """The class names of an object and its bases."""
     return [base.__name__ for base in type(obj).__mro__]
 
 
 def is_normalizer(obj: Any) -> bool:
-    """Whether an object is a module that declares that it normalizes batches: by its kind, or by
-    its class's name.
+    """Whether an object is a module declared as a batch normalizer, by its kind or class name.
 
-    A block that is named after one of its layers has others, which no normalizer does.
+    A block named after one of its layers has others, unlike a normalizer.
     """
     if not hasattr(obj, "named_buffers"):
         return False
@@ -66,8 +63,8 @@ def is_normalizer(obj: Any) -> bool:
 
 
 def _named_batch_norm(obj: Any) -> bool:
-    """Whether the class of an object, or a base of it, is named after batch normalization: where that is for
-    short, names of its statistics say that it is meant.
+    """Whether a class, or a base of it, is named after batch normalization; abbreviations count only with
+    usual names of statistics.
     """
     names = [name.replace("_", "") for name in classes(obj)]
     if any("InstanceNorm" in name for name in names):
@@ -77,22 +74,20 @@ def _named_batch_norm(obj: Any) -> bool:
 
 
 def excluded(obj: Any, kind: str | None) -> bool:
-    """Whether it was said that an object is something else."""
+    """Whether another kind was declared."""
     own = getattr(obj, "kind", None)
     said = kind if kind is not None else own if isinstance(own, str) else ""
     return bool(said) and KIND not in said and said in KINDS
 
 
 def of_torch(obj: Any) -> bool:
-    """Whether an object is a batch normalizer of torch itself, and not of a class that derives from
-    one.
-    """
+    """Whether an object is torch's own batch normalizer, and not of a derived class."""
     return is_normalizer(obj) and type(obj).__module__.startswith("torch.")
 
 
 def of_library(obj: Any, package: str, own: Normalizer) -> Normalizer | None:
-    """The normalizer that an object of a flow library is: ``own`` for the library's BatchNorm, what
-    its attributes tell for a user's layer, None for all else.
+    """The normalizer of a flow library's object: ``own`` for its BatchNorm, from attributes for a user's
+    layer, else None.
     """
     for base in type(obj).__mro__:
         if base.__name__ == "BatchNorm" and package in base.__module__.split("."):
@@ -101,9 +96,7 @@ def of_library(obj: Any, package: str, own: Normalizer) -> Normalizer | None:
 
 
 def named_roles(obj: Any) -> dict[str, str]:
-    """The attribute that plays each role, dotted where the one layer that an object wraps has it;
-    others are left out.
-    """
+    """Role -> attribute, dotted if it belongs to the only wrapped layer."""
     played = own_roles(obj)
     wrapped = [(name, part) for name, part in obj.named_children() if _named_batch_norm(part)]
     if len(wrapped) == 1:
@@ -113,7 +106,7 @@ def named_roles(obj: Any) -> dict[str, str]:
 
 
 def own_roles(obj: Any) -> dict[str, str]:
-    """The attributes of the object itself that play roles, by known names."""
+    """Role -> attribute of the object itself, by usual names."""
     found = {
         role: next((name for name in names if _plays(role, obj, name)), "")
         for role, names in NAMES.items()
@@ -122,12 +115,10 @@ def own_roles(obj: Any) -> dict[str, str]:
 
 
 def _plays(role: str, obj: Any, name: str) -> bool:
-    """Whether an attribute can play a role: a tensor for what each channel has, a number for a
-    constant.
-    """
+    """Whether an attribute has the type for a role: a tensor for per-channel roles, a number for constants."""
     try:
         value = getattr(obj, name)
-    except Exception:  # a property may compute, and fail
+    except Exception:  # a property may raise
         return False
     if hasattr(value, "numel"):
         return role in TENSORS or value.numel() == 1
@@ -135,26 +126,23 @@ def _plays(role: str, obj: Any, name: str) -> bool:
 
 
 def sample_roles(obj: Any) -> dict[str, str]:
-    """The weight and the bias of what normalizes samples, by their names."""
+    """The weight and bias of sample normalization, by names."""
     named = {role: path for role, path in named_roles(obj).items() if role in ("weight", "bias")}
     others = [name for name in GAINS if getattr(getattr(obj, name, None), "requires_grad", False)]
     return {"weight": others[0], **named} if others else named
 
 
 def normalizer_of(obj: Any) -> tuple[Normalizer, dict[str, Any]]:
-    """What the attributes of a normalizer tell, and the promises that follow."""
+    """The normalizer implied by attribute names, and promises that follow."""
     played = named_roles(obj)
     if "running_mean" in played or has_statistics(obj):
         return Normalizer(roles=played), {}
-    # Without running statistics the batch's own serve in eval mode as well: rows of a batch are
-    # coupled, by design.
+    # Without running statistics eval mode uses the batch's, so that rows are coupled by design.
     return Normalizer(roles=played), {"estimator": True, "batch-statistics": True}
 
 
 def has_statistics(obj: Any) -> bool:
-    """Whether an object has numbers per channel that are no parameters: running statistics under a
-    name of its own.
-    """
+    """Whether an object has per-channel numbers that are no parameters: running statistics."""
     import torch
 
     return any(

@@ -1,5 +1,5 @@
-"""Layers that return the statistics of a batch, from which others normalize: no bijections, and said
-so in a sentence.
+"""Layers that return statistics of a batch for other layers: they are no bijections, and are refused with a
+sentence.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from flowref.adapters.common.signatures import parameter_names
 from flowref.model import Dialect, TargetError
 from flowref.model.structure.lines import by_channel
 
-# How near what is returned must come to the mean of a batch.
+# Tolerance against the mean of a batch.
 NEAR = 1e-4
 
 
 def refuse(obj: Any, dialect: Dialect, name: str, dtype: Any) -> None:
-    """Raise `TargetError` where forward returns mean and variance of each channel of a batch."""
+    """Raise `TargetError` if forward returns the mean and variance of each channel."""
     if dialect.forward is None or not plausible(obj) or not _returns_statistics(obj, dtype):
         return
     call = "layer(x, self.training)" if _takes_a_mode(obj) else "layer(x)"

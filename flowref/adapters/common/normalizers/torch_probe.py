@@ -1,4 +1,4 @@
-"""Copies of modules of torch, called."""
+"""Probes of torch modules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.model.mode_switch import switches
 
 @dataclass(frozen=True)
 class TorchProbe(Probe):
-    """A module; ``call``: a function of a dialect."""
+    """A probe of a module; ``call``: a dialect function."""
 
     call: Callable[..., Any] = field(kw_only=True)
 
@@ -30,7 +30,7 @@ class TorchProbe(Probe):
 
         if switches(obj):
             obj.train(training)
-        given = torch.tensor(np.ascontiguousarray(x), dtype=self.dtype)  # it may write to it
+        given = torch.tensor(np.ascontiguousarray(x), dtype=self.dtype)  # it may write to its input
         with torch.no_grad():
             value, ladj = self.call(obj, given, None)
         return ProbedCall(value.detach().to(torch.float64).numpy().copy(), ladj is not None, obj)
@@ -38,7 +38,7 @@ class TorchProbe(Probe):
     def held(self, obj: Any = None) -> dict[str, HeldArray]:
         """See `Probe.held`: parameters, buffers and plain attributes."""
         return {
-            name: HeldArray(tensor_values(tensor), bool(tensor.requires_grad))
+            name: HeldArray(double_array(tensor), bool(tensor.requires_grad))
             for name, tensor in named_tensors(self.obj if obj is None else obj).items()
         }
 
@@ -67,9 +67,7 @@ class TorchProbe(Probe):
 
 
 def named_tensors(obj: Any) -> dict[str, Any]:
-    """Every tensor that a module holds, by its dotted name: parameters, buffers and plain
-    attributes.
-    """
+    """All tensors of a module by dotted name: parameters, buffers and plain attributes."""
     import torch
 
     found: dict[str, Any] = {}
@@ -84,13 +82,12 @@ def named_tensors(obj: Any) -> dict[str, Any]:
     return found
 
 
-def tensor_values(tensor: Any) -> Array:
-    """What a tensor holds; floating numbers in double precision."""
+def double_array(tensor: Any) -> Array:
     plain = tensor.detach()
     return np.array(plain.double().numpy() if plain.is_floating_point() else plain.numpy())
 
 
 def value_alone(obj: Any, x: Any, context: Any) -> Any:
-    """What forward returns, without what it returns beside it."""
+    """The value that forward returns, without accompanying results."""
     out = (obj if callable(obj) else obj.forward)(x)
     return (out[0] if isinstance(out, (tuple, list)) else out), None

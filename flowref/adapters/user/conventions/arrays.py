@@ -1,4 +1,4 @@
-"""Objects that compute in numpy: they are handed arrays, and what comes back is made tensors."""
+"""Objects that compute in numpy: they get arrays, and their results are converted to tensors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-# How many entries of an object are looked at.
+# Maximal number of entries searched in an object.
 MOST = 5_000
 
 
 def through_arrays(obj: Any, x: Any, context: Any, ask: Any) -> Any:
-    """A call with arrays in place of tensors."""
+    """The result of a call with arrays in place of tensors."""
     if context is None:
         return as_tensors(ask(obj, x.detach().cpu().numpy(), None), x)
     return as_tensors(ask(obj, x.detach().cpu().numpy(), context.detach().cpu().numpy()), x)
 
 
 def as_tensors(out: Any, like: Any) -> Any:
-    """Arrays and numbers of numpy in what came back, as tensors: numpy computes in double precision
-    whatever it is given, so that what is wider than the input is rounded to that.
+    """A result with numpy arrays and numbers converted to tensors; wider floats are rounded to the dtype of
+    ``like``, since numpy computes in double precision whatever its input.
     """
     import torch
 
@@ -38,8 +38,8 @@ def as_tensors(out: Any, like: Any) -> Any:
 
 
 def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
-    """Whether a call takes arrays and returns arrays, of an object that holds arrays and nothing of a
-    framework, or that refuses tensors, or returns arrays for them.
+    """Whether a call takes and returns arrays, for an object that holds arrays but no tensors, rejects
+    tensors, or returns arrays for them.
     """
     kinds = set(_kinds(obj))
     if "framework" in kinds:
@@ -54,7 +54,9 @@ def computes_in_arrays(obj: Any, call: Any, x: Any, context: Any) -> bool:
 
 
 def goes_back_in_arrays(obj: Any, call: Any, back: Any, x: Any, context: Any) -> bool:
-    """Whether a way back refuses tensors and takes arrays, of a map that takes both, as functions of numpy do."""
+    """Whether an inverse rejects tensors and takes arrays, while the map accepts both, as numpy functions
+    do.
+    """
     given = None if context is None else context.detach().cpu().numpy()
     z = _first_output(_answer(call, obj, x.detach().cpu().numpy().copy(), given))
     if not isinstance(z, np.ndarray):
@@ -72,12 +74,12 @@ def _first_output(out: Any) -> Any:
 def _answer(call: Any, *inputs: Any) -> Any:
     try:
         return call(*inputs)
-    except Exception:  # which error is the object's affair
+    except Exception:  # any class of exception
         return None
 
 
 def _kinds(obj: Any) -> Iterator[str]:
-    """What an object holds in its attributes: arrays, or something of a framework, itself included."""
+    """The kinds of attributes of an object: "array", or a framework's; the object included."""
     seen: set[int] = set()
     stack = [obj]
     while stack and len(seen) < MOST:

@@ -1,5 +1,5 @@
-"""What two calls of a copy show of how an object speaks: which way goes back, how values and
-log-dets come back.
+"""Calling conventions shown by two calls of a copy: which call is the inverse, and how values and log-dets
+are returned.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ NO_LADJ = "no log-det was found: nothing about volume was checked"
 
 @dataclass(frozen=True)
 class Settled:
-    """How an object speaks.
+    """The calling conventions of an object.
 
-    ``dialect``; ``latent``: what forward returned, None for a density; ``ladj_event`` and
-    ``promises``: facts of its log-det; ``conventions``: what the target's line says; ``hints``:
-    what to say where something was not found; ``broken``: what an ability raised, by its name;
-    ``left``: what to say of something as large as a point that forward returns and nobody reads.
+    ``dialect``: its calls;
+    ``latent``: the result of forward, None for a density;
+    ``ladj_event`` and ``promises``: facts of its log-det;
+    ``conventions``: remarks on the target's line; ``hints``: what to declare for calls that were not found;
+    ``broken``: ability -> exception;
+    ``left``: a remark on an unrecognized return of the size of a point.
     """
 
     dialect: Dialect
@@ -51,16 +53,16 @@ class Settled:
     left: str = ""
 
     def saying(self, *words: str) -> Settled:
-        """The same with more words on the target's line, each of them once."""
+        """The conventions with more remarks, without duplicates."""
         return replace(self, conventions=tuple(dict.fromkeys((*self.conventions, *words))))
 
 
 def settle_map(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen, volume: bool = False
 ) -> Settled:
-    """How forward and inverse of an object are called and read.
+    """The calling conventions of forward and inverse.
 
-    ``volume``: whether it is said to preserve volume, so that no log-det means zero.
+    ``volume``: volume is declared to be preserved, so that a missing log-det is zero.
     """
     way = forward_way(obj, chosen)
     if way is None:
@@ -93,7 +95,7 @@ def settle_map(
     back: Any = None
     hints: list[str] = []
     shorter = onto_simplex(x, latent, DECLARED in chosen)
-    # Of a map of a simplex the last entry is left out later.
+    # The last entry of a simplex map is dropped later.
     longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
     if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
         back, more, hints = way_back(once, way, spoken, latent, request)
@@ -133,20 +135,20 @@ def settle_map(
 
 
 def refuse_unread(obj: Any) -> None:
-    """Raises: `Ambiguous` where a method or an attribute of a bijection is named after a log-det that no call showed
-    to be that of one of its directions.
+    """Raise `Ambiguous` if a method or attribute is named after a log-det, but calls do not show of which
+    direction.
     """
     if likely := likely_of(obj):
         one = likely[0]
         raise Ambiguous(
-            f"{', '.join(likely)} of {type(obj).__name__} is named after a log-det, and nothing shows of which call: say "
+            f"{', '.join(likely)} of {type(obj).__name__} is named after a log-det, and calls do not show for which one: say "
             f"?log_det={one} if it is that of forward, ?inverse_log_det={one} if it is that of inverse, each at its own "
             "input, or ?log_det=none"
         )
 
 
 def _documented(obj: Any, dialect: Dialect, x: Any, context: Any) -> Dialect | None:
-    """The dialect with the other sign of log-dets, where the documentation says that they have it, and they do."""
+    """The dialect with negated log-dets, if the documentation states that sign and calls agree; else None."""
     if not documents(obj, NEGATED, "forward", "inverse") or dialect.forward is None:
         return None
     turned = partial(method_calls.negated, call=dialect.forward)

@@ -1,6 +1,5 @@
-"""How an object is called: which method, with which fixed keywords, and how it is given points.
-
-`ARGUMENTS` is the table of what a call is given; what comes back is in `returns`.
+"""How an object is called: which method, which fixed keywords, and in what form it gets points. `ARGUMENTS`
+is the table of arguments; results are in `returns`.
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ from flowref.adapters.user.conventions.names import BESIDE, sign_of
 from flowref.model import Shape, SpecError
 
 Chosen = Mapping[str, str]
-# Under these names a loaded object's choices hold the parameter that is given ones, and their kind; and how the
-# padding of sequences is masked out.
+# Internal keys of choices: the parameter that gets ones, with their kind; and the padding mask.
 GIVEN_ONES, MASKED_OUT = "given ones", "masked out"
-# In what value and running log-det are handed over together.
+# Containers of value and running log-det.
 GATHERED = {"triple": "triple", "couple": "pair", "state": "dictionary"}
-# The option that says that points are columns.
+# The option for points as columns.
 BATCH_AXIS = "batch_axis"
 
 
 @dataclass(frozen=True)
 class Mask:
-    """An argument that masks out the padding of sequences: its name, the axes of a batch that it has (None for
-    one of length one), and whether it is of truth values.
+    """An argument that masks padding: its name, its axes among those of a batch (None for an axis of length
+    one), and whether it is boolean.
     """
 
     name: str
@@ -41,7 +39,7 @@ class Mask:
         return max(axis for axis in self.axes if axis is not None)
 
     def call(self, method: str, given: tuple[tuple[str, Any], ...] = (), context: str = "") -> Any:
-        """A call under the mask. ``context``: the name of one that may be given."""
+        """A call under the mask. ``context``: the name of a context parameter."""
         call = partial(
             method_calls.called_masking,
             method=method,
@@ -58,7 +56,7 @@ class Mask:
 
     @classmethod
     def parse(cls, text: str) -> Mask:
-        """From its text."""
+        """Parse its text form."""
         name, _, form = text.partition("=")
         words = form.split()
         axes = tuple(None if word == "1" else int(word[1:]) for word in words if word != "true")
@@ -71,16 +69,20 @@ MASK_AXES: tuple[tuple[int | None, ...], ...] = ((0, 2), (0, 1), (0, None, 2), (
 
 @dataclass(frozen=True)
 class Way:
-    """One way of calling an object.
+    """One way to call an object.
 
-    ``method``: its name, empty for the object itself; ``given``: fixed keywords; ``form``: what it is given, of
-    `ARGUMENTS`; ``sign``: what it does to a running log-det, "" where it takes none; ``words``: what the target's line
-    says of it, empty for what needs no words; ``usual``: whether it is forward and inverse as everybody spells them;
-    ``sizes``: those of several arrays; ``shapes``: those of a list of latents; ``keys``: those of a dictionary;
-    ``bound``: parameters that are given ones, and of which kind; ``nothing``: those after a running log-det that are
-    given None; ``keyword``: the parameter for the running log-det, where it is not the second; ``context``: that for a
-    context that is taken by its name; ``mask``: how the padding of sequences is masked out; ``around``: functions of
-    `method_calls` that change what goes in and what comes out, the innermost first.
+    ``method``: its name, empty for the object itself; ``given``: fixed keywords;
+    ``form``: of its arguments, a key of `ARGUMENTS`;
+    ``sign``: its operation on a running log-det, "" without one;
+    ``words``: a remark for the target's line, empty for usual calls; ``usual``: forward and inverse by
+        these names;
+    ``sizes``: features of several arrays; ``shapes``: of a list of latents; ``keys``: of a dictionary;
+    ``bound``: parameters that get ones, with their kind; ``nothing``: parameters after a running log-det
+        that get None;
+    ``keyword``: the parameter of the running log-det, if not second; ``context``: a context parameter
+        passed by name;
+    ``mask``: the padding mask;
+    ``around``: wrappers from `method_calls` for input and output, innermost first.
     """
 
     method: str
@@ -101,21 +103,19 @@ class Way:
 
     @property
     def running(self) -> bool:
-        """Whether it is fed a running log-det."""
+        """Whether it takes a running log-det."""
         return ARGUMENTS[self.form].returned > 0
 
     @property
     def ask(self) -> Any:
-        """The call, as a function of the object, the input and the context (and of the running
-        log-det, where it takes one).
-        """
+        """The call as a function of object, input and context (and running log-det, if it takes one)."""
         call = ARGUMENTS[self.form].call(self)
         for change in self.around:
             call = partial(change, ask=call)
         return call
 
     def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
-        """The function of a dialect: by default for a value and a log-det in this order."""
+        """The function of a dialect; by default the result is a pair of value and log-det."""
         if self.running:
             return partial(
                 method_calls.call_running_log_det, ask=self.ask, sign=self.sign, column=column
@@ -126,12 +126,12 @@ class Way:
         return partial(method_calls.call_with_log_det, ask=self.ask, value=value, ladj=ladj)
 
     def keeping(self, name: str, value: Any, words: str) -> Way:
-        """The same with a fixed keyword, or another value of one."""
+        """The way with a fixed keyword added or replaced."""
         given = tuple((dict(self.given) | {name: value}).items())
         return replace(self, given=given, usual=False, words=words)
 
     def like(self, forward: Way) -> Way:
-        """The way back that is given what forward is given, where that is a form of both directions."""
+        """The inverse with the argument form of ``forward``, if that form applies to both directions."""
         if self.form == "plain" and ARGUMENTS[forward.form].both:
             return replace(
                 self,
@@ -150,13 +150,13 @@ class Way:
         return self
 
     def on_arrays(self) -> Way:
-        """The same of arrays of numpy."""
+        """The way with numpy arrays."""
         if self.form == "plain":
             return replace(self, form="arrays", usual=False)
         return replace(self, around=(*self.around, through_arrays), usual=False)
 
     def turned(self) -> Way:
-        """The same of points as columns."""
+        """The way with points as columns."""
         return replace(self, around=(*self.around, method_calls.call_with_columns), usual=False)
 
 
@@ -177,7 +177,7 @@ def _running_log_det_call(way: Way) -> Any:
 
 
 def _with_method(function: Any) -> Any:
-    """A function of `method_calls` that is told the method and its fixed keywords."""
+    """A function of `method_calls` with the method and its fixed keywords bound."""
 
     def call(way: Way, **settings: Any) -> Any:
         return partial(function, **settings, method=way.method, given=way.given)
@@ -195,13 +195,15 @@ def _with_log_det(way: Way) -> Any:
 
 @dataclass(frozen=True)
 class Arguments:
-    """A row: what a call is given.
+    """A row: one form of arguments.
 
-    ``example``: the call as code, empty where a row of `roles` has it; ``call``: a function of the object, the input and
-    the context; ``suits``: the ways to be called so that the signature of a map, and what it may be given, leave open;
-    ``sure``: whether these are tried before all else; ``returned``: how many things come back with a running log-det,
-    the second of which it is, 0 where it takes none; ``column``: whether it may be a column; ``both``: whether the way
-    back is given the same.
+    ``example``: the call as code, empty if a row of `roles` shows it;
+    ``call``: a function of object, input and context;
+    ``suits``: ways to make such a call, from the signature of a map and the available arguments;
+    ``sure``: whether they precede all other forms;
+    ``returned``: number of returned things with a running log-det, which is second; 0 without one;
+    ``column``: whether the running log-det may be a column;
+    ``both``: whether the inverse takes the same form.
     """
 
     words: str
@@ -215,7 +217,6 @@ class Arguments:
 
 
 def _takes_one(obj: Any, way: Way) -> bool:
-    """Whether a call has one argument that it cannot do without."""
     return len(signatures.required(obj, asked_name(obj, way))) == 1
 
 
@@ -255,7 +256,7 @@ def _as_wrapped(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
 ARGUMENTS: dict[str, Arguments] = {
     "plain": Arguments("points, and a context", "forward(x), forward(x, context)", _plain_call),
     "running": Arguments(
-        "a running log-det besides", "forward(x, logdet), forward(x, logdet=None)", _running_log_det_call, returned=2
+        "points and a running log-det", "forward(x, logdet), forward(x, logdet=None)", _running_log_det_call, returned=2
     ),
     "triple": Arguments(
         "value, running log-det and context in one", "x, logdet, context = inputs", _with_method(method_calls.called_triple),
@@ -298,17 +299,17 @@ ARGUMENTS: dict[str, Arguments] = {
 
 
 def called_name(obj: Any, method: str) -> str:
-    """How a method is called: forward by calling the object, so that hooks run."""
+    """The name used in a call; empty for forward, which is called through the object so that hooks run."""
     return "" if method == "forward" and callable(obj) else method
 
 
 def asked_name(obj: Any, way: Way) -> str:
-    """The method of a way that has a signature; empty of a function."""
+    """The method whose signature applies; empty for a function."""
     return way.method or ("forward" if hasattr(obj, "forward") else "")
 
 
 def running_said(chosen: Chosen) -> str:
-    """What a user says that is done to a running log-det; empty where nothing is said."""
+    """The user's choice for a running log-det; empty if not given. Raises `SpecError`."""
     said = chosen.get("running", "")
     if said not in ("add", "subtract", ""):
         raise SpecError(f"running was given as {said!r}; expected add or subtract")
@@ -316,8 +317,8 @@ def running_said(chosen: Chosen) -> str:
 
 
 def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
-    """A way with the running log-det that its second parameter is for, if it is, and with the switch
-    that asks for the log-det, if there is one.
+    """A way with a running log-det, if its second parameter is one, and with the flag that requests the
+    log-det, if there is one.
     """
     named = method if method and hasattr(obj, method) else ""
     if asks := signatures.switch(obj, named):
@@ -331,7 +332,7 @@ def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
         later = later or ([name] if signatures.from_zero(obj, named) else [])
         if len(later) != 1:
             return way
-        sign = sign_of(later[0]) or "add"  # what is counted from zero is returned as it is
+        sign = sign_of(later[0]) or "add"  # a sum that starts at zero is returned unnegated
         return replace(way, form="running", sign=sign, usual=False, keyword=later[0])
     more = signatures.required(obj, named)[2:]
     nothing = tuple(more) if len(more) == 1 else ()
@@ -339,8 +340,8 @@ def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
 
 
 def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
-    """A way with what else it is given: the parameter that was settled to be given ones, a context that is taken by
-    its name, the mask of padding; and with the axis on which points are.
+    """A way with its further arguments: a parameter found to need ones, a context passed by name, the
+    padding mask, and the axis of points.
     """
     method = asked_name(obj, way)
     takes = {one.name for one in signatures.method_parameters(obj, method)}
@@ -364,7 +365,7 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
 
 
 def running_words(obj: Any, way: Way) -> str:
-    """What the line says of a running log-det."""
+    """The remark on a running log-det."""
     done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
     if way.form in GATHERED:
         return f"running log-det in a {GATHERED[way.form]}, {done}"

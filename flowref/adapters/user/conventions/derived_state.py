@@ -1,5 +1,5 @@
-"""Methods that compute again what is kept of parameters, such as the inverse of a matrix: ``sync()``
-after each step of training. Found by their name, and believed by calls.
+"""Methods that recompute state derived from parameters, such as the inverse of a matrix: ``sync()`` after
+each training step. Found by name, and verified by calls.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from typing import Any
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import SYNCS
 
-# How far parameters are moved to see what follows them, and what is rounding of what was kept.
+# Displacement of parameters, and the tolerance for rounding of derived state.
 MOVED, SAME = 0.05, 1e-4
 
 
 def synced(obj: Any, method: str) -> None:
-    """Let an object, or what it is made of, compute again what it keeps of its parameters."""
+    """Let an object, or its parts, recompute state derived from parameters."""
     for part in owners(obj, method):
         getattr(part, method)()
 
 
 def owners(obj: Any, method: str) -> list[Any]:
-    """The object and what it is made of, as far as these have a method of that name of their own
-    that asks for nothing.
-    """
+    """The object and its parts that define a method of this name without required arguments."""
     parts = list(obj.modules()) if callable(getattr(obj, "modules", None)) else []
     return [
         part
@@ -33,9 +31,8 @@ def owners(obj: Any, method: str) -> list[Any]:
 
 
 def syncing(obj: Any) -> str:
-    """The method by which an object follows its parameters, or nothing: it changes nothing of an
-    object as it was built; after parameters were moved it changes what is no parameter, once.
-    ``obj``: a copy, which is moved.
+    """The method that recomputes derived state, or "": on a new object it changes nothing; after parameters
+    moved it changes other tensors, once. ``obj``: a copy, which is moved.
     """
     for method in SYNCS:
         if not owners(obj, method):
@@ -43,7 +40,7 @@ def syncing(obj: Any) -> str:
         try:
             if _follows(obj, method):
                 return method
-        except Exception:  # which error is no affair of the map
+        except Exception:  # any exception means no
             continue
     return ""
 
@@ -80,7 +77,7 @@ def _cloned_tensors(obj: Any) -> list[Any]:
 
 
 def _module_tensors(obj: Any) -> Iterator[Any]:
-    """Parameters, buffers, and tensors that modules keep besides."""
+    """Parameters, buffers, and other tensors of modules."""
     yield from obj.parameters()
     yield from obj.buffers()
     for part in obj.modules():

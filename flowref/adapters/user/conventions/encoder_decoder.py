@@ -1,5 +1,5 @@
-"""Objects with encode and decode: a flow tells a log-det for each point, an autoencoder does not. Densities
-whose map is in such a pair of methods.
+"""Objects with encode and decode: a flow returns a log-det per point, an autoencoder does not. Also
+densities whose map is such a pair of methods.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPTION = "?forward=encode&inverse=decode"
 
 
 def encodes(obj: Any) -> bool:
-    """Whether a class defines encode and decode of one argument each, so that it may be a flow."""
+    """Whether a class defines encode and decode with one argument each, so that it may be a flow."""
     return all(
         signatures.defines_method(obj, name) and len(signatures.required(obj, name)) == 1
         for name in (ENCODE, DECODE)
@@ -24,9 +24,8 @@ def encodes(obj: Any) -> bool:
 
 
 def map_beside(obj: Any, x: Any) -> tuple[str, str] | None:
-    """The methods of a density that are a map and its inverse beyond doubt: a pair that is called
-    so, of which the first returns as many entries as came in, and one number per point, or one for
-    all of them; None where there are none.
+    """The methods of a density that are certainly a map and its inverse, by their names and because the
+    first returns as many entries as it gets with one log-det per point or in all; None if there are none.
     """
     for named in ((ENCODE, DECODE), ("f", "g"), *PAIRS):
         own = all(signatures.defines_method(obj, one) for one in named)
@@ -39,7 +38,7 @@ def map_beside(obj: Any, x: Any) -> tuple[str, str] | None:
 def _tells_log_det(obj: Any, method: str, x: Any) -> bool:
     try:
         out = getattr(obj, method)(x)
-    except Exception:  # it may want other points
+    except Exception:  # it may need other points
         return False
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         return False
@@ -49,8 +48,8 @@ def _tells_log_det(obj: Any, method: str, x: Any) -> bool:
 
 
 def refuse_autoencoder(obj: Any, x: Any, latent: Any, ladj: Any) -> None:
-    """Raise where nothing shows that encode is a map: what it returns has another size, or no number
-    for each point beside it.
+    """Raise `TargetError` unless encode is evidently a map: its value has the size of the input, with a
+    number per point.
     """
     kind = type(obj).__name__
     asked = f"{kind} has encode and decode, as autoencoders have; "
@@ -59,10 +58,10 @@ def refuse_autoencoder(obj: Any, x: Any, latent: Any, ladj: Any) -> None:
             f"{asked}encode maps a batch of shape {tuple(x.shape)} to {tuple(latent.shape)}, and a "
             f"bijection keeps the number of entries. If it is a flow, say {OPTION} and its ?event="
         )
-    # A mean and a log-variance have the shape of an event.
+    # A mean and log-variance both have the event's shape.
     if len(x.shape) > 1 and tuple(getattr(ladj, "shape", ())) == (len(x),):
         return
-    beside = "nothing beside its value" if ladj is None else "no number for each point"
+    beside = "its value alone" if ladj is None else "no number for each point"
     raise Ambiguous(
         f"{asked}encode returns {beside}. If they are a map and its inverse, say {OPTION}"
     )

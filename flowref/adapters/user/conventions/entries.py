@@ -1,4 +1,4 @@
-"""Log-densities that take the entries of a point one by one, as copulas do."""
+"""Log-densities that take the coordinates of a point as separate arguments, as copulas do."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowref.adapters.user.conventions.names import is_context
 
 
 def by_entries(obj: Any, dense: str, draw: str = "sample") -> bool:
-    """Whether a log-density takes the entries of a point one by one: it asks for as many arguments as its sampler,
-    which asks for none of them, gives columns.
+    """Whether a log-density takes coordinates separately: it has as many required arguments as its sampler,
+    which has none of them, returns columns.
     """
     asked = signatures.required(obj, dense)
     if len(asked) < 2 or any(map(is_context, asked)) or not callable(getattr(obj, draw, None)):
@@ -23,6 +23,6 @@ def by_entries(obj: Any, dense: str, draw: str = "sample") -> bool:
         with torch.random.fork_rng(devices=[]):
             drawn = getattr(obj, draw)(3)
             told = getattr(obj, dense)(*drawn.unbind(-1))
-    except Exception:  # it asks for something else
+    except Exception:  # it needs other arguments
         return False
     return tuple(drawn.shape) == (3, len(asked)) and tuple(told.shape) == (3,)

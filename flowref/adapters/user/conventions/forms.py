@@ -1,6 +1,6 @@
-"""Log-dets that come back in another form than one number for each point, or one for each entry:
-stretched over entries, one for a whole batch or for each member of a set, means, determinants. What calls show is taken; where
-they leave two readings ?ladj_form= decides.
+"""Log-dets in another form than per point or per entry: broadcast over entries, one for a whole batch or
+for each member of a set, means, determinants. Calls determine the form; if two readings remain, ?ladj_form=
+decides.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from flowref.adapters.user.conventions.readings import is_array
 from flowref.adapters.user.conventions.single_calls import Once
 from flowref.model import Ambiguous, Dialect, Shape, SpecError, TargetError
 
-# What ?ladj_form= may say -> what the target's line says of it.
+# Value of ?ladj_form= -> remark on the target's line.
 FORMS = {
-    "stretched": "log-det stretched over entries, and summed",
-    "once": "log-det in numbers that count once",
-    "batch": "one log-det for a batch, asked row by row",
+    "stretched": "log-det broadcast over entries, and summed",
+    "once": "log-det counted once",
+    "batch": "one log-det for a batch, called row by row",
     "members": "a log-det for each member of a set, summed",
     "mean": "log-det divided by the number of entries",
     "det": "log-det returned as a determinant, or as slopes",
 }
-# How well a log-det of a batch has to be the sum of those of its rows.
+# Tolerance for a batch's log-det being the sum over its rows.
 SAME = 1e-5
-# By how much weights are moved, where log-dets are zero as built.
+# Displacement of weights, for objects whose initial log-dets are zero.
 MOVED = 0.1
 
 
 @dataclass(frozen=True)
 class Form:
-    """The form in which log-dets come back.
+    """The form of returned log-dets.
 
-    ``event``: the axes after that of the batch; ``constant``: one number for all rows; ``change``: what of `FORMS` makes
-    it one number for each point; ``words``: what the line says; ``question``: where two readings are left.
+    ``event``: axes after the batch axis; ``constant``: one number for all rows; ``change``: the key of
+    `FORMS` that converts to one number per point; ``words``: the remark; ``question``: set if two readings
+    remain.
     """
 
     event: Shape = ()
@@ -48,7 +49,7 @@ class Form:
 
 
 def chosen_form(chosen: Chosen) -> str:
-    """The form that log-dets are said to have, or nothing."""
+    """The form given by the user, or "". Raises `SpecError`."""
     returned = [name.strip() for name in chosen.get("returns", "").strip("()").split(",")]
     form = chosen.get("ladj_form", "det" if "det" in returned else "")
     if form and form not in FORMS:
@@ -59,11 +60,10 @@ def chosen_form(chosen: Chosen) -> str:
 def formed(
     once: Once, dialect: Dialect, points: tuple[Any, Any, Any], chosen: Chosen
 ) -> tuple[Dialect, Form, list[str]]:
-    """The dialect whose log-dets are one number for each point, or each entry; the form of both directions where they
-    agree, and the usual one, to which laws hold it, where they do not; and what the line says. ``points``: an input,
-    what forward made of it, and a context.
+    """The dialect with log-dets per point or entry; their form, if both directions agree, and else the
+    usual one, which laws then test; and remarks. ``points``: an input, its image, and a context.
 
-    Raises `Ambiguous` where calls leave two readings, `TargetError` where they contradict what was said.
+    Raises `Ambiguous` if two readings remain, `TargetError` if calls contradict the option.
     """
     said, context = chosen_form(chosen), points[2]
     words = [f"{FORMS[said]}, as declared"] if said else []
@@ -74,12 +74,12 @@ def formed(
         dialect = _with_log_det_form(dialect, said)
     found: dict[str, Form | None] = {}
     for name, call, given, other in _both_directions(dialect, points):
-        # The first call the other way may have initialized it since, and changed a log-det that is one for all rows:
-        # what has no form is asked for again.
+        # The first inverse call may have initialized the object and changed a constant log-det:
+        # unrecognized forms are requested again.
         for asked in (once, Once(once.obj)):
             try:
                 ladjs = asked(call, given, context)[1], asked.fewer(call, given, context)[1]
-            except Exception:  # which error is the laws' affair
+            except Exception:  # exceptions are reported by laws
                 break
             if ladjs[0] is None or ladjs[1] is None:
                 break
@@ -109,7 +109,7 @@ TIMES = (
 def _both_directions(
     dialect: Dialect, points: tuple[Any, Any, Any]
 ) -> list[tuple[str, Any, Any, Shape]]:
-    """Both directions by name, with what each is given, and the event on its other side."""
+    """Both directions by name, with input, context and the event shape on the other side."""
     x, latent, _ = points
     both = ("forward", x, latent), ("inverse", latent, x)
     return [
@@ -120,7 +120,9 @@ def _both_directions(
 
 
 def _with_log_det_form(dialect: Dialect, form: str, *names: str) -> Dialect:
-    """The dialect with log-dets of a form made one number for each point. ``names``: of the calls; by default both."""
+    """The dialect with log-dets of a form converted to one per point; ``names``: the calls, by default both
+    directions.
+    """
     changed: dict[str, Any] = {
         name: partial(method_calls.in_form, call=call, form=form)
         for name in names or ("forward", "inverse")
@@ -130,8 +132,8 @@ def _with_log_det_form(dialect: Dialect, form: str, *names: str) -> Dialect:
 
 
 def form_of(ladjs: tuple[Any, Any], rows: int, event: Shape, across: Shape = ()) -> Form | None:
-    """The form of log-dets that came back for so many rows, and for one less; None for no form that is known.
-    ``across``: the event on the other side of the map, at whose pixels they may count.
+    """The form of log-dets returned for ``rows`` rows, and for one fewer; None for an unknown form.
+    ``across``: the event on the other side of the map, whose pixels may have the log-dets.
     """
     shapes = [tuple(getattr(ladj, "shape", ())) for ladj in ladjs]
     counts = (rows, rows - 1)
@@ -167,20 +169,20 @@ def form_of(ladjs: tuple[Any, Any], rows: int, event: Shape, across: Shape = ())
         return Form(change="stretched", words="log-det per entry, one for all rows")
     return Form(
         question=f"returns a log-det of shape {shapes[0]} for events of shape {event}: each "
-        "number may count at each entry that it is stretched over (?ladj_form=stretched), or once "
+        "number may count at each entry that it is broadcast over (?ladj_form=stretched), or once "
         "(?ladj_form=once)"
     )
 
 
 def _alone(obj: Any, call: Any, given: Any, context: Any, rows: list[int]) -> float:
-    """The one number that comes back for some rows, of which one may stand twice."""
+    """The single number returned for some rows, which may repeat."""
     told = None if context is None else context[rows]
     return float(call(obj, given[rows], told)[1])
 
 
 def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
-    """Whether the one number of a batch is that of any row times how many there are; where it is zero as built, with
-    other weights.
+    """Whether the number of a batch is that of a row times the number of rows; tested with moved weights if
+    it is initially zero.
     """
     try:
         ask = [[0], [1], [0, 1], [1, 1], [0, 1, 2]]
@@ -188,7 +190,7 @@ def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
         if first == 0 and callable(getattr(obj, "parameters", None)):
             moved = _copy_with_other_weights(obj)
             first, *others = (_alone(moved, call, given, context, rows) for rows in ask)
-    except Exception:  # which error is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return False
     wanted = [len(rows) * first for rows in ask[1:]]
     return first != 0 and all(
@@ -197,7 +199,6 @@ def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:
 
 
 def _copy_with_other_weights(obj: Any) -> Any:
-    """A copy with other weights."""
     import torch
 
     moved, generator = copy.deepcopy(obj), torch.Generator().manual_seed(5)
@@ -208,7 +209,9 @@ def _copy_with_other_weights(obj: Any) -> Any:
 
 
 def _refuse_no_sum(obj: Any, call: Any, given: Any, context: Any) -> None:
-    """Raise where a log-det is no number of a batch that is the sum, or the mean, of those of its rows."""
+    """Raise `TargetError` if a log-det is not one number per batch that is the sum, or the mean, over its
+    rows.
+    """
     ladj = call(obj, given, context)[1]
     if ladj is None:
         return

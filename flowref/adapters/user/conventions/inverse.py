@@ -1,4 +1,4 @@
-"""Which of the calls that may go back does."""
+"""The inverse among candidate calls."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from flowref.adapters.user.conventions.search import (
 from flowref.adapters.user.conventions.single_calls import Once
 from flowref.model import Ambiguous, one_line
 
-# How near a way back that iterates comes; which share of entries are near at least, and of one that is called so;
-# and methods that are none and may change an object.
+# Tolerance of an iterative inverse; shares of entries that must be restored, for unknown and for
+# usual names.
 BACK, MOST, SOME = 1e-3, 0.6, 0.2
 FOREIGN = re.compile(
     r"^_|fit|train|update|reset|init|load|save|set_|add_|register|step|loss|log_?p|sample|plot|hook"
 )
-# What is raised where numbers of two precisions meet.
+# Errors about mixed precisions.
 MISMATCH = re.compile(
     r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
 )
@@ -41,8 +41,8 @@ Found = tuple[Way, ResolvedCall, Any]
 def way_back(
     once: Once, forward: Way, onward: ResolvedCall, latent: Any, request: Request
 ) -> tuple[Any, list[str], list[str]]:
-    """The function that goes back, or None; what the line says of it; and hints. ``request``: of the map; ``onward``: how it
-    is called and read; ``latent``: what it returned.
+    """The inverse as a dialect function, or None; remarks; and hints. ``request``: of the map; ``onward``:
+    its resolved call; ``latent``: its result.
     """
     obj, chosen = once.obj, request.chosen
     request = replace(request, points=latent, onward=onward)
@@ -59,15 +59,13 @@ def way_back(
             return None, ["no inverse"], ["no inverse: it raises NotImplementedError"]
         except Ambiguous:
             raise
-        except (
-            Exception
-        ) as error:  # what inverse raises is the laws' affair; others may be for else
+        except Exception as error:  # laws report errors of `inverse` alone
             if "float64" in str(latent.dtype) and MISMATCH.search(str(error)):
-                raise  # it computes in single precision, whatever it is given, and is judged in that
+                raise  # it computes in single precision, and is tested in that
             if way.method and signatures.refuses(obj, way.method):
                 return None, ["no inverse"], [f"no inverse: it raises {one_line(error, 80)}"]
             if meant:
-                # One that takes a tuple for a value says so.
+                # An error about a tuple means that the latents are nested.
                 as_given = asks[-1 if "tuple" in str(error) else 0]
                 return raising_inverse(request, as_given), list(filter(None, [way.words])), []
             hints.append(f"{_inverse_name(way)} raised {one_line(error, 80)}")
@@ -77,7 +75,7 @@ def way_back(
     found = found if ways else _going_back(forward, request)
     if not found:
         return None, [], [*_missing(obj, forward, hints)]
-    if len(found) > 1:  # a parameter that the code takes and forgets turns nothing around
+    if len(found) > 1:  # a parameter without effect reverses nothing
         there = once(onward.function, latent, request.context)[0]
         turned = [one for one in found if not (one[0].given and _equal_up_to_nan(one[2], there))]
         found = turned or found
@@ -93,8 +91,8 @@ def way_back(
 
 
 def _going_back(forward: Way, request: Request) -> list[Found]:
-    """The method that brings most entries of latents back to where they came from, whatever it is called, some
-    of them where it is called as a way back is; none where several go elsewhere, or where the map moves little.
+    """The candidate that restores most entries of points from latents, whatever its name, or some of them
+    if it has a usual name; empty if candidates disagree, or the map hardly moves points.
     """
     x, latent = request.x, request.points
     plain = forward.form == "plain" and is_array(latent) and latent.shape == x.shape
@@ -104,7 +102,7 @@ def _going_back(forward: Way, request: Request) -> list[Found]:
     for name in signatures.methods(request.obj):
         if name in (forward.method, "forward") or FOREIGN.search(name):
             continue
-        with contextlib.suppress(Exception):  # it may want anything
+        with contextlib.suppress(Exception):  # other arguments may be required
             alone = replace(request, obj=copy.deepcopy(request.obj))
             way = Way(name, words=f"inverse: {name}(), which goes back")
             if (spoken := resolve(alone, [*candidates(alone, way)])) is None:
@@ -116,7 +114,7 @@ def _going_back(forward: Way, request: Request) -> list[Found]:
 
 
 def _share(one: Any, other: Any) -> float:
-    """The share of entries that are the same, but for what an iteration leaves."""
+    """The share of equal entries, within the tolerance of an iteration."""
     if one.shape != other.shape:
         return 0.0
     near: Any = abs(one - other) <= BACK * (1 + abs(other))
@@ -141,7 +139,6 @@ def _option(way: Way) -> str:
 
 
 def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
-    """What to say where no inverse was found."""
     if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
         yield "no inverse: the attribute is None"
         return

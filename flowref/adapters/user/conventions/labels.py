@@ -1,5 +1,5 @@
-"""Labels of classes that calls ask for besides points: whole numbers from 0, in place of which contexts
-of one real number are drawn, so that laws see them as any other context.
+"""Class labels that calls take besides points: integers from 0. Laws pass contexts of one real number,
+which are rounded to labels.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any
 
 from flowref.model import Dialect
 
-# Names how many classes there are, among the choices of a target.
+# Internal key of choices for the number of classes.
 CLASSES = "classes"
-# The value of ?context= that says that it is one.
+# The value of ?context= that declares labels.
 GIVEN_LABELS = "labels"
-# Where so many are taken it is no index; then this many are drawn.
+# A parameter that accepts this many values is no index; then this many classes are used.
 MOST, ENOUGH = 2049, 10
 
 
 def labels_of(context: Any, classes: int) -> Any:
-    """The labels (B,) of contexts (B, 1): the nearest whole numbers, the last class below the first. So a
-    whole number is its own label, whatever rounding does to it.
+    """Labels ``(B,)`` of contexts ``(B, 1)``: the nearest integers modulo ``classes``, so that integers are
+    their own labels despite rounding.
     """
     return context.flatten().round().long().remainder(classes)
 
 
 def labeled(obj: Any, given: Any, context: Any, *more: Any, call: Any, classes: int) -> Any:
-    """A call of points, or of a number of them, and of the labels that a context stands for."""
+    """A call of points, or of a number of samples, with the labels of a context."""
     labels = None if context is None else labels_of(context, classes)
     return call(obj, given, labels, *more)
 
 
 def with_labels(dialect: Dialect, classes: int) -> Dialect:
-    """The dialect that takes contexts of one number, of one that takes labels."""
+    """The dialect with contexts of one number for a dialect with labels."""
     changed: dict[str, Any] = {}
     for field in fields(dialect):
         call = getattr(dialect, field.name)
@@ -50,7 +50,7 @@ def with_labels(dialect: Dialect, classes: int) -> Dialect:
 
 
 def classes_of(dialect: Dialect) -> int:
-    """How many classes there are, of a dialect whose contexts stand for labels; 0 of any other."""
+    """The number of classes of a dialect from `with_labels`; 0 for others."""
     call = dialect.forward or dialect.log_prob
     if isinstance(call, partial) and call.func is labeled:
         return int(call.keywords["classes"])

@@ -1,8 +1,6 @@
-"""The calls that conventions consist of: module-level functions that a dialect puts together as
-partial functions, and that proofs write out.
-
-``ask(obj, x, context)`` makes a call and gives what it returned; ``value(out)`` and ``ladj(out)``
-find the value and the log-det in that (see `return_forms`).
+"""Elementary calls of conventions: module-level functions, which dialects combine by partial application
+and proofs inline. ``ask(obj, x, context)`` makes a call and returns its result; ``value(out)`` and
+``ladj(out)`` extract value and log-det (see `return_forms`).
 """
 
 from __future__ import annotations
@@ -10,12 +8,12 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-# So many points are asked one by one, and more of them at once where a call allows it.
+# Number of points called one by one; more are called at once if possible.
 SEVERAL = 16
 
 
 def call_with_log_det(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj: Any) -> Any:
-    """A call that returns its value and its log-det in one form or another."""
+    """The value ``(n, *latent)`` and the log-det ``(n,)`` of a call, by the given readings."""
     out = ask(obj, x, context)
     return value(out), ladj(out)
 
@@ -23,8 +21,8 @@ def call_with_log_det(obj: Any, x: Any, context: Any, ask: Any, value: Any, ladj
 def call_running_log_det(
     obj: Any, x: Any, context: Any, ask: Any, sign: str, column: bool = False
 ) -> Any:
-    """A call that is fed numbers for a running log-det, to which it adds its own, or for a log-density, from which it
-    subtracts that; with the sign "none" it hands them back as they were, and says nothing of its own.
+    """A call with a running log-det: the returned one minus the given one, negated for the sign "subtract";
+    None for "none", if the call returns its argument unchanged.
     """
     import torch
 
@@ -36,7 +34,7 @@ def call_running_log_det(
 
 
 def running_numbers(x: Any, column: bool) -> Any:
-    """A running log-det before a call: another number for each point, none of them zero."""
+    """Running log-dets for a call: distinct and nonzero, ``(n,)`` or ``(n, 1)``."""
     import torch
 
     places = torch.arange(len(x), dtype=x.dtype, device=x.device)
@@ -45,7 +43,7 @@ def running_numbers(x: Any, column: bool) -> Any:
 
 
 def call_with_columns(obj: Any, x: Any, context: Any, ask: Any) -> Any:
-    """A call that takes and returns points as columns."""
+    """A call with points as columns."""
     rows = len(x)
 
     def as_rows(part: Any) -> Any:
@@ -57,9 +55,7 @@ def call_with_columns(obj: Any, x: Any, context: Any, ask: Any) -> Any:
 
 
 def ended(obj: Any, x: Any, context: Any, ask: Any) -> Any:
-    """A call that returns its states at several times, stacked: the last of them, and of what is stacked
-    beside them.
-    """
+    """The last of the states stacked over time, and likewise of stacked log-dets."""
     out = ask(obj, x, context)
     value = out[0] if isinstance(out, (tuple, list)) else out
     lead = (len(value), len(x))
@@ -71,9 +67,7 @@ def ended(obj: Any, x: Any, context: Any, ask: Any) -> Any:
 
 
 def padded(obj: Any, x: Any, context: Any, *before: Any, ask: Any, axis: int) -> Any:
-    """A call of sequences with one position more behind them, which its mask leaves out: what comes back of the
-    others.
-    """
+    """A call of sequences with one more position, which its mask leaves out; the result without it."""
     import torch
 
     size = x.shape[axis]
@@ -86,8 +80,8 @@ def padded(obj: Any, x: Any, context: Any, *before: Any, ask: Any, axis: int) ->
 
 
 def call_with_halves(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> Any:
-    """A call that takes points as a tuple of two halves, along the first axis of an event, and returns
-    them so, alone or with what comes beside them.
+    """A call that takes points as a tuple of halves along the first event axis and returns such a tuple,
+    alone or with further results.
     """
     import torch
 
@@ -97,7 +91,7 @@ def call_with_halves(obj: Any, x: Any, context: Any, *before: Any, ask: Any) -> 
     return torch.cat(list(out), 1)
 
 
-# What is called, and with what.
+# Calls of methods.
 
 
 def call_method(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
@@ -115,8 +109,8 @@ def called_with(
     bound: Any = (),
     keyword: str = "",
 ) -> Any:
-    """Call a method with what it asks for besides points: a mask of ones, or a label; ``keyword``: the name of a
-    context that is taken by it.
+    """Call a method with an argument besides points: a mask of ones, or a label; ``keyword``: its name if
+    passed by name.
     """
     run = getattr(obj, method) if method else obj
     named = dict(given) | {name: constant(kind, x) for name, kind in bound}
@@ -136,9 +130,8 @@ def called_masking(
     true: bool = False,
     named: str = "",
 ) -> Any:
-    """Call a method with a mask that leaves out the last position of sequences. ``axes``: those of a batch that the
-    mask has, the others being of length one, or left out where they are none; ``true``: it is of truth values;
-    ``named``: the name of a context.
+    """Call a method with a mask that leaves out the last position. ``axes``: of the batch that the mask
+    has, None for length one; ``true``: boolean; ``named``: the name of a context.
     """
     import torch
 
@@ -152,16 +145,14 @@ def called_masking(
     return run(*inputs, **dict(given), **{keyword: mask})
 
 
-# Intervals of time, there and back.
+# Time intervals, forward and inverse.
 SPANS = {"span": (0.0, 1.0), "span back": (1.0, 0.0)}
-# What other times follow.
+# Prefix of other time points.
 TIMES = "times "
 
 
 def constant(kind: str, x: Any) -> Any:
-    """Ones for a batch: a label for each point, or a mask of one of several shapes; None where that
-    is all that is taken; a time interval.
-    """
+    """A constant for a batch: a label per point, a mask of a given shape, None, or a time interval."""
     import torch
 
     if kind == "none":
@@ -192,9 +183,8 @@ def called_running(
     keyword: str = "",
     named: str = "",
 ) -> Any:
-    """Call a method that takes a running log-det as its second argument, or under a keyword.
-    ``nothing``: parameters that are given None where there is no context; ``named``: that of a context that is
-    taken by its name.
+    """Call a method with a running log-det as second argument, or under ``keyword``. ``nothing``:
+    parameters that get None without a context; ``named``: a context parameter passed by name.
     """
     run = getattr(obj, method) if method else obj
     if named and context is not None:
@@ -210,7 +200,7 @@ def called_running(
 def called_triple(
     obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
 ) -> Any:
-    """Call a method that takes and returns the triple of value, running log-det and context."""
+    """Call a method that takes and returns (value, running log-det, context)."""
     run = getattr(obj, method) if method else obj
     return run((x, before, context), **dict(given))
 
@@ -218,7 +208,7 @@ def called_triple(
 def called_couple(
     obj: Any, x: Any, context: Any, before: Any, method: str = "", given: Any = ()
 ) -> Any:
-    """Call a method that takes and returns the pair of value and running log-det."""
+    """Call a method that takes and returns (value, running log-det)."""
     run = getattr(obj, method) if method else obj
     return run((x, before), **dict(given))
 
@@ -226,7 +216,7 @@ def called_couple(
 def called_state(
     obj: Any, x: Any, context: Any, before: Any, keys: Any, method: str = "", given: Any = ()
 ) -> Any:
-    """Call a method that takes and returns a dictionary of value and running log-det. ``keys``: theirs."""
+    """Call a method that takes and returns a dictionary of value and running log-det, under ``keys``."""
     run = getattr(obj, method) if method else obj
     out = run({keys[0]: x, keys[1]: before}, **dict(given))
     return out[keys[0]], out[keys[1]]
@@ -235,7 +225,7 @@ def called_state(
 def called_on_parts(
     obj: Any, z: Any, context: Any, shapes: Any, method: str = "", given: Any = ()
 ) -> Any:
-    """Call a method that takes the latents as a list, one of each shape."""
+    """Call a method that takes latents as a list of tensors of ``shapes``."""
     run = getattr(obj, method) if method else obj
     parts = unflattened_latents(z, shapes)
     return run(parts, **dict(given)) if context is None else run(parts, context, **dict(given))
@@ -244,13 +234,13 @@ def called_on_parts(
 def called_on_several(
     obj: Any, x: Any, context: Any, sizes: Any, method: str = "", given: Any = ()
 ) -> Any:
-    """Call a method that takes several tensors, of so many features each."""
+    """Call a method that takes several tensors, of ``sizes`` features."""
     run = getattr(obj, method) if method else obj
     return run(*x.split(list(sizes), -1), **dict(given))
 
 
 def called_on_tuple(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
-    """Call a method that takes a tuple of one tensor, and its contexts as a list."""
+    """Call a method that takes a tuple of one tensor, and contexts as a list."""
     run = getattr(obj, method) if method else obj
     return run((x,), **dict(given)) if context is None else run((x,), [context], **dict(given))
 
@@ -261,14 +251,14 @@ def called_at(obj: Any, x: Any, context: Any, index: int) -> Any:
 
 
 def called_on_array(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """Call a method that takes and returns arrays of numpy."""
+    """Call a method that takes and returns numpy arrays."""
     import torch
 
     return torch.as_tensor(getattr(obj, method)(x.detach().cpu().numpy()), device=x.device)
 
 
 def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:
-    """Call the object that is the inverse: for value and log-det, or for the value alone."""
+    """Call the inverse object in an attribute, for value and log-det or the value alone."""
     inverse = getattr(obj, attribute)
     inputs = (z,) if context is None else (z, context)
     both = getattr(inverse, "call_and_ladj", None)
@@ -276,7 +266,7 @@ def called_on_inverse(obj: Any, z: Any, context: Any, attribute: str) -> Any:
 
 
 def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: str) -> Any:
-    """Call a method for the value, and another one, of the same input, for its log-det."""
+    """The value by one method, and its log-det by another one of the same input."""
     return getattr(obj, method)(x), getattr(obj, log_det)(x)
 
 
@@ -290,9 +280,9 @@ def told_beside(
     arity: int,
     back: bool = False,
 ) -> Any:
-    """A call that returns its value alone, and the log-det that another method tells of the input,
-    of the input and the value, or of the last call; an attribute tells that of the last call. ``back``: it is the way
-    back, whose log-det is minus that of the map.
+    """The value of a call, with the log-det ``(n,)`` of a separate method of ``arity`` arguments (input, or
+    input and value), or of an attribute or method of the last call for arity 0. ``back``: the inverse,
+    whose log-det is negated.
     """
     out = value(ask(obj, x, context))
     ends = (out, x) if back else (x, out)
@@ -301,21 +291,20 @@ def told_beside(
 
 
 def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
-    """A call with the other sign of its log-det."""
+    """A call with negated log-det."""
     value, ladj = call(obj, x, context)
     return value, ladj if ladj is None else -ladj
 
 
 def log_det_value(obj: Any, name: str, inputs: Any) -> Any:
-    """What a method or an attribute tells."""
+    """The value of a log-det method at ``inputs``, or of an attribute."""
     told = getattr(obj, name)
     return told(*inputs) if callable(told) else told
 
 
 def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
-    """A call whose log-det comes back in another form than a number for each point: numbers stretched
-    over entries, that count once, of a batch, of each member of a set, means over entries, or no
-    logarithms.
+    """A call with its log-det converted to one number per point from ``form``: broadcast over entries,
+    counted once, per batch, per member of a set, mean over entries, or determinants.
     """
     import torch
 
@@ -335,7 +324,7 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
             each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
             return value, torch.stack([one.reshape(()) for one in each])
-        case "members":  # along the first axis of an event
+        case "members":  # members along the first axis of an event
             told = rows if ladj.dim() and len(ladj) == rows else 1
             numbers = ladj.reshape(told, -1)
             wide = numbers.expand(told, x.shape[1]) if numbers.shape[1] == 1 else numbers
@@ -348,7 +337,7 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
 def with_attribute(
     obj: Any, x: Any, context: Any, call: Any, path: str, name: str, value: Any
 ) -> Any:
-    """A call under another number in an attribute of a part, which is put back."""
+    """A call with a temporarily changed number in an attribute of a part."""
     part = obj.get_submodule(path) if path else obj
     before = getattr(part, name)
     setattr(part, name, value)
@@ -359,18 +348,18 @@ def with_attribute(
 
 
 def without_offset(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
-    """A call whose log-det counts a declared constant besides."""
+    """A call without a declared constant in its log-det."""
     value, ladj = call(obj, x, context)
     return value, None if ladj is None else ladj - offset
 
 
 def density_without(obj: Any, x: Any, context: Any, call: Any, offset: float) -> Any:
-    """A log-density that counts a declared constant besides."""
+    """Log-densities ``(n,)`` without a declared constant."""
     return call(obj, x, context) - offset
 
 
 def unflattened_latents(z: Any, shapes: Any) -> Any:
-    """Flat latents, of a batch or of one event, as a list of arrays of given shapes."""
+    """Flat latents, of a batch or of one event, as a list of arrays of ``shapes``."""
     import math
 
     parts, start = [], 0
@@ -382,7 +371,7 @@ def unflattened_latents(z: Any, shapes: Any) -> Any:
 
 
 def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
-    """A call that returns no log-det, of a map that is said to preserve volume."""
+    """A value with log-dets zero ``(n,)``, for a map declared to preserve volume."""
     return value(ask(obj, x, context)), x.new_zeros(len(x))
 
 
@@ -390,9 +379,7 @@ def zeros(obj: Any, x: Any, context: Any, ask: Any, value: Any) -> Any:
 
 
 def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
-    """A log-density that is the sum of entries of what a call returns; one number for the batch where
-    an entry is one.
-    """
+    """Log-densities ``(n,)`` as sums of entries of a result; one number for the batch if an entry is one."""
     out = ask(obj, x, context)
     parts = [out[index] for index in entries]
     if any(part.numel() < len(x) for part in parts):
@@ -401,7 +388,7 @@ def log_prob_by(obj: Any, x: Any, context: Any, ask: Any, entries: Any) -> Any:
 
 
 def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
-    """A log-density that adds up its batch, or averages it, of each point by itself."""
+    """Log-densities ``(n,)`` from a method that sums or averages over its batch, called for each point."""
     import torch
 
     def single(*given: Any) -> Any:
@@ -409,27 +396,27 @@ def each_row(obj: Any, x: Any, context: Any, call: Any) -> Any:
         return call(obj, rows[0], rows[1] if len(rows) > 1 else None).reshape(())
 
     given = (x,) if context is None else (x, context)
-    if len(x) > SEVERAL and not getattr(obj, "training", False):  # which may write to it
-        with contextlib.suppress(Exception):  # what branches by values goes row by row
+    if len(x) > SEVERAL and not getattr(obj, "training", False):  # which may write to the object
+        with contextlib.suppress(Exception):  # code with branches on values is called row by row
             return torch.func.vmap(single)(*given)
     found = [single(*row) for row in zip(*given, strict=True)]
     return torch.stack(found) if found else x.new_zeros(0)
 
 
 def log_prob_column(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """A log-density that comes back as a column, or with an axis of one in front."""
+    """Log-densities returned as ``(n, 1)`` or ``(1, n)``, flattened."""
     out = call_method(obj, x, context, method)
     return out.reshape(len(x))
 
 
 def sample_of_points(obj: Any, n: int, context: Any, draw: Any) -> Any:
-    """Points of a sampler that gives one of them without an axis."""
+    """Samples ``(n, *event)`` of a sampler that drops the axis of points for one of them."""
     out = draw(obj, n, context)
     return out[None] if n == 1 else out
 
 
 def of_single_points(obj: Any, x: Any, context: Any, ask: Any) -> Any:
-    """A log-density that of one point has no axis."""
+    """Log-densities ``(n,)`` of a method that drops the axis of points for one of them."""
     out = ask(obj, x, context)
     return out.reshape(1) if len(x) == 1 and tuple(getattr(out, "shape", (1,))) == () else out
 
@@ -443,7 +430,9 @@ def sample_of(
     squeezed: Any = None,
     method: str = "sample",
 ) -> Any:
-    """Draw ``n`` points: by a number or a shape; one entry of what comes back; without an axis."""
+    """Draw points ``(n, *event)`` by a number or a shape; ``at``: the entry of the result; ``squeezed``: an
+    axis to drop.
+    """
     count, draw = (n,) if shape else n, getattr(obj, method)
     out = draw(count) if context is None else draw(count, context)
     out = out if at is None else out[at]
@@ -451,7 +440,7 @@ def sample_of(
 
 
 def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given: str = "") -> Any:
-    """Draw ``n`` points, of a method that takes how many, and a context, by keyword."""
+    """Draw points ``(n, *event)`` by a method that takes the number, and a context, by keyword."""
     named = {count: n} if context is None else {count: n, given: context}
     return getattr(obj, method)(**named)
 
@@ -459,8 +448,8 @@ def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given
 def sampled_beside_each(
     obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
 ) -> Any:
-    """Draw ``n`` points with their log-densities, as many for each context: by a number or a shape, of what
-    returns an axis of contexts ``first``, or behind that of the draws.
+    """Draw points ``(n, *event)`` per context with their log-densities, by a number or a shape; the context
+    axis of the result is ``first`` or after that of draws.
     """
     count = n // len(context)
     points, beside = getattr(obj, method)((count,) if shape else count, context)
@@ -470,17 +459,17 @@ def sampled_beside_each(
 
 
 def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
-    """Draw ``n`` points with the log-densities that come beside them: by a number or a shape."""
+    """Draw points ``(n, *event)`` with their log-densities, by a number or a shape."""
     return getattr(obj, method)((n,) if shape else n)
 
 
 def sample_at(obj: Any, n: int, context: Any, method: str = "sample") -> Any:
-    """Draw a point at each context, from an object that counts them itself."""
+    """Draw one point per context, ``(n, *event)``, by a method that takes contexts alone."""
     draw = getattr(obj, method)
     return draw(context if len(context) == n else context.expand(n, *context.shape[1:]))
 
 
 def sample_of_each(obj: Any, n: int, context: Any, draw: Any) -> Any:
-    """Draw from an object that puts its points, for all contexts, before these."""
+    """Samples for contexts from a method that returns the axis of draws before that of contexts."""
     out = draw(obj, n, context)
     return out if context is None else out.transpose(0, 1)

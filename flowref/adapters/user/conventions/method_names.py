@@ -1,5 +1,5 @@
-"""Methods whose names leave one role alone: a pair that goes there and back, a log-density, what draws its
-samples. They are taken where an object has none by the usual name.
+"""Methods whose names imply their role: a map and its inverse, a log-density, a sampler. Used if an object
+has none of the usual names.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from flowref.adapters.user.conventions.signatures import attribute, defines_meth
 
 
 def roles_of(obj: Any) -> dict[str, str]:
-    """What the methods of an object are, as options say it: ``forward`` and ``inverse``, or ``log_prob``
-    and ``sample``; nothing where names leave it open, or the usual ones are there.
+    """The roles of an object's methods, as options: ``forward`` and ``inverse``, or ``log_prob`` and
+    ``sample``; empty if names are ambiguous or usual.
     """
     if obj is None or isinstance(obj, type) or inspect.isroutine(obj):
         return {}
@@ -43,7 +43,7 @@ def roles_of(obj: Any) -> dict[str, str]:
 
 
 def back_of(name: str) -> tuple[str, ...]:
-    """What the way back of a method is called, without the signs that authors differ in.
+    """Normalized names of the inverse of a method.
 
     >>> "denormalize" in back_of("normalize"), "inversetransform" in back_of("transform")
     (True, True)
@@ -63,7 +63,6 @@ def back_of(name: str) -> tuple[str, ...]:
 
 
 def _inverse_method_pairs(obj: Any) -> Iterator[tuple[str, str]]:
-    """The methods of which another one is the way back, as their names say."""
     methods = {
         normalized_name(name): name
         for name in _of_points(obj)
@@ -73,14 +72,14 @@ def _inverse_method_pairs(obj: Any) -> Iterator[tuple[str, str]]:
     found = [(one, other) for one in named for other in named if other in back_of(one)]
     there = {one for one, _ in found}
     for one, other in found:
-        # Of x_to_z and z_to_x each is the way back of the other: data go in where latents come out.
+        # x_to_z and z_to_x invert each other: the map is the one that starts from data.
         if one in {back for _, back in found} and other in there and not _of_data(one):
             continue
         yield methods[one], methods[other]
 
 
 def _of_data(name: str) -> bool:
-    """Whether a name such as xtoz or data2latent begins with data."""
+    """Whether a name such as xtoz or data2latent starts from data."""
     return name.startswith(("x", "data", "a2", "ato", "image"))
 
 
@@ -100,7 +99,7 @@ def _of_one(obj: Any, name: str) -> bool:
 
 
 def _like(obj: Any, names: tuple[str, ...]) -> list[str]:
-    """The methods of an object's own that have one of these names, but for signs that authors differ in."""
+    """The object's own methods with one of these names, up to case and underscores."""
     own_ones = [
         name for base in type(obj).__mro__ for name in vars(base) if defines_method(obj, name)
     ]
@@ -116,14 +115,14 @@ def _sampler(obj: Any) -> str:
 
 
 def _of_count(obj: Any, name: str) -> bool:
-    """Whether a method takes how many, or how many and a context."""
+    """Whether a method takes a number of samples, or that and a context."""
     asks = required(obj, name)
     return len(asks) < 2 or (len(asks) == 2 and normalized_name(asks[1]) in CONDITIONS)
 
 
 def _log_density_method(obj: Any) -> str:
-    """The log-density: what is called a density is one; the logarithm of a probability may leave its
-    constant out, but where samples are drawn as well.
+    """The log-density method: one named after a density, or after the log of a probability if there is a
+    sampler, since the latter may omit its constant.
     """
     names = [name for name in _like(obj, DENSE) if _of_one(obj, name) or by_entries(obj, name)]
     draws = callable(getattr(obj, "sample", None)) or _sampler(obj)

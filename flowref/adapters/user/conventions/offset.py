@@ -1,5 +1,5 @@
-"""A constant that log-dets and log-densities count besides those of the map, as a user declares it:
-``?offset=-D*log(256)``, the volume of a preprocessing that was done before.
+"""A declared constant in log-dets and log-densities: ``?offset=-D*log(256)`` for the volume of an earlier
+preprocessing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ OPERATIONS: dict[type, Any] = {
 
 
 def offset_of(text: str, size: int) -> float:
-    """The number that an offset is for events of so many entries.
+    """The value of an offset for events of ``size`` entries.
 
-    Raises: `SpecError` for what is no arithmetic of numbers, D and log.
+    Raises `SpecError` if the text is no arithmetic of numbers, D and log.
     """
     try:
         return float(_evaluated_offset(ast.parse(text, mode="eval").body, size))
@@ -56,7 +56,7 @@ def _evaluated_offset(node: ast.expr, size: int) -> float:
 
 
 def without(dialect: Dialect, text: str, size: int) -> tuple[Dialect, str]:
-    """The dialect whose log-dets and log-densities do not count an offset, and what is said of it."""
+    """The dialect with an offset subtracted from log-dets and log-densities, and a remark."""
     offset = offset_of(text, size)
     forward, inverse, log_prob = dialect.forward, dialect.inverse, dialect.log_prob
     dialect = replace(

@@ -1,4 +1,4 @@
-"""Densities that are called for their map, which has no way back."""
+"""Densities whose call is their map, without an inverse."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from flowref.adapters.user import calls
 
-# Points at which a constant is seen to be one.
+# Points at which a constant must agree.
 FEWEST = 3
 
 
 def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
-    """Whether calling a density that has no way back gives (z, log_det), of which its log-density is
-    made beyond doubt: log p(x) - log_det differs by a constant from that of its base, or of a
-    standard normal, at z. What is not implemented is no log-density, and what it is called for a map.
+    """Whether calling a density without inverse returns (z, log_det): log p(x) - log_det differs by a
+    constant from the log-density of its base, or of a standard normal, at z. True as well if log_prob is
+    not implemented.
     """
     import torch
 
@@ -25,7 +25,7 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
         told = log_prob(obj, x, context)
     except NotImplementedError:
         return True
-    except Exception:  # what it raises is told where it is called for itself
+    except Exception:  # reported where it is called itself
         return False
     try:
         out = obj(x) if context is None else obj(x, context)
@@ -38,5 +38,5 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
             bases.append(calls.base_log_prob(obj, latent, context, calls.base_name(obj)))
         same = math.sqrt(torch.finfo(told.dtype).eps) * (1 + told.abs())
         return any(bool(((rest - base - (rest - base)[0]).abs() <= same).all()) for base in bases)
-    except Exception:  # it is called for something else
+    except Exception:  # its call is something else
         return False

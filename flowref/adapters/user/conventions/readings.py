@@ -1,4 +1,4 @@
-"""How what a call returned is read: the value and the log-det of it, at a place or under a name."""
+"""Positions of the value and the log-det in a call's result, by index or name."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from flowref.adapters.user.conventions.names import DETERMINANT, LOG_DETS, norma
 from flowref.model import Ambiguous, Shape, SpecError, TargetError
 
 Chosen = Mapping[str, str]
-# What the parts of a returned tuple may be said to be (?returns=).
-# Places, as they are said.
+# Allowed roles in ?returns=, and names of positions.
 PLACES = ("first", "second", "third", "last")
 RETURNED = ("z", "x", "ladj", "det", "log_prior", "log_prob", "bits_per_dim", "_")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read what a call returns.
+    """How to read a call's result.
 
-    ``value``, ``ladj``: functions of it; ``parts``: the shapes of latents that come as a list; ``log_prob``: the
-    entries whose sum is the log-density; ``words``: what the line says; ``usual``: whether it is a pair, or a value
-    alone, as everybody returns them; ``left``: what to say of something as large as a point that nobody reads;
-    ``unjudged``: and of a log-density beside them.
+    ``value``, ``ladj``: functions of the result; ``parts``: shapes of a list of latents; ``log_prob``:
+    entries whose sum is the log-density; ``words``: the remark; ``usual``: a pair, or a value alone;
+    ``left``: a remark on an unrecognized entry of the size of a point; ``unjudged``: a remark on an
+    untested log-density.
     """
 
     value: Any
@@ -41,10 +40,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call returned.
+    """The result of a call.
 
-    ``out``: that, for so many ``rows`` of events of so many ``entries``; ``name``: of the call, forward or inverse;
-    ``chosen``: what a user says; ``obj`` and ``code``: the object, and the function that was called.
+    ``out``: for ``rows`` events of ``entries`` entries; ``name``: forward or inverse; ``chosen``: the
+    user's options; ``obj`` and ``code``: the object and the called function.
     """
 
     out: Any
@@ -57,35 +56,35 @@ class Result:
 
     @property
     def several(self) -> bool:
-        """Whether several things came back, by their places."""
+        """Whether the result is a nonempty tuple or list."""
         return isinstance(self.out, tuple | list) and bool(self.out)
 
     @property
     def size(self) -> int:
-        """How many numbers all points have."""
+        """The number of entries of all events."""
         return self.rows * self.entries
 
     def each(self, part: Any) -> bool:
-        """Whether a part is a number for each point, or one for all."""
+        """Whether a part has one number per point, or one in all."""
         return is_array(part) and entry_count(part) in (self.rows, 1)
 
     def option(self, name: str) -> str:
-        """What a user says of forward."""
+        """The user's option for forward; empty for the inverse."""
         return self.chosen.get(name, "") if self.name == "forward" else ""
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of numbers with a shape."""
+    """Whether a value is an array with a shape."""
     return hasattr(value, "shape") and hasattr(value, "reshape")
 
 
 def entry_count(value: Any) -> int:
-    """The entries of an array; -1 of all else."""
+    """The number of entries of an array; -1 for anything else."""
     return math.prod(value.shape) if is_array(value) else -1
 
 
 def reading_in_order(result: Result, names: list[str], by: str) -> Reading:
-    """The reading of several things that are named in their order. ``by``: who names them."""
+    """The reading of results named in order; ``by``: who names them."""
     out, said = result.out, ",".join(names)
     if unknown := [name for name in names if name not in RETURNED]:
         raise SpecError(
@@ -99,7 +98,7 @@ def reading_in_order(result: Result, names: list[str], by: str) -> Reading:
     for name in ("z", "x"):
         if name in place:
             reading = value_at(result, place[name])
-    for name in ("ladj", "det"):  # a determinant is made one later
+    for name in ("ladj", "det"):  # a determinant is converted later
         if name in place:
             each = [ladj_at(result, at) for at, one in enumerate(names) if one == name]
             several = partial(return_forms.summed_parts, parts=[one for one, _ in each])
@@ -118,7 +117,7 @@ def reading_in_order(result: Result, names: list[str], by: str) -> Reading:
 
 
 def value_at(result: Result, index: int) -> Reading:
-    """The reading of the value at a place: an array, or a list of latents or of states."""
+    """The reading of the value at an index: an array, or a list of latents or of states."""
     part = result.out[index]
     if isinstance(part, tuple | list):
         return of_list(result, part, index)
@@ -126,7 +125,7 @@ def value_at(result: Result, index: int) -> Reading:
 
 
 def of_list(result: Result, part: Any, index: int | None) -> Reading:
-    """The reading of a list of arrays: states, each as large as the event, or parts that make it up."""
+    """The reading of a list of arrays: states, each of the size of the event, or parts that make it up."""
     sizes = [entry_count(one) for one in part]
     states = bool(sizes) and all(size == result.size for size in sizes)
     if result.chosen.get("latents") == "last" or states:
@@ -149,21 +148,17 @@ def of_list(result: Result, part: Any, index: int | None) -> Reading:
 
 
 def ladj_at(result: Result, index: int) -> tuple[Any, tuple[str, ...]]:
-    """The reading of the log-det at a place: as it is, a list of arrays with a number per point each, or an entry of
-    a mapping by its name.
-    """
+    """The reading of the log-det at an index: an array, a list of arrays to sum, or an entry of a mapping."""
     part, chosen = result.out[index], result.chosen
     if isinstance(part, Mapping):
         keys = log_det_keys(part)
         if len(keys) > 1:
             raise Ambiguous(
-                f"forward returns a mapping beside its value, and {', '.join(map(str, keys))} of it may "
+                f"forward returns a mapping with its value, and {', '.join(map(str, keys))} of it may "
                 "be the log-det; return one of them beside the value"
             )
         if not keys:
-            return return_forms.none, (
-                f"beside the value: {', '.join(map(str, part))}, no log-det",
-            )
+            return return_forms.none, (f"with the value: {', '.join(map(str, part))}, no log-det",)
         return partial(return_forms.entry_of, index=index, name=keys[0]), (f"log-det: {keys[0]!r}",)
     if not isinstance(part, tuple | list):
         return partial(return_forms.entry, index=index), ()
@@ -188,7 +183,7 @@ def ladj_at(result: Result, index: int) -> tuple[Any, tuple[str, ...]]:
 
 
 def log_det_keys(out: Mapping[Any, Any]) -> list[Any]:
-    """The keys of a mapping that name a log-det: as it is mostly called, or by a determinant."""
+    """The log-det keys of a mapping, by usual names or by names of determinants."""
     keys = [key for key in out if normalized_name(str(key)) in LOG_DETS]
     return keys or [key for key in out if DETERMINANT.search(normalized_name(str(key)))]
 
@@ -202,7 +197,7 @@ def shape_words(part: Any) -> str:
 
 
 def fields_of(out: Any) -> dict[str, Any]:
-    """The fields of an object that a call returned; none of a tuple, a list, an array or a mapping."""
+    """The fields of a returned object; empty for a tuple, list, array or mapping."""
     if isinstance(out, tuple | list | Mapping) or is_array(out):
         return {}
     return dict(getattr(out, "__dict__", {}))

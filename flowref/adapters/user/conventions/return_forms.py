@@ -1,87 +1,87 @@
-"""Where the value and the log-det are in what a call returned: module-level functions, of which a dialect
-makes partial functions, and that proofs write out.
+"""Extractors of value and log-det from a call's result: module-level functions, which dialects use by
+partial application and proofs inline.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-# Where the value is.
+# Values.
 
 
 def whole_return(out: Any) -> Any:
-    """All that came back."""
+    """The result itself."""
     return out
 
 
 def entry(out: Any, index: Any) -> Any:
-    """One entry of what came back, by its place or its name."""
+    """One entry of the result, by index or name."""
     return out[index]
 
 
 def entry_of(out: Any, index: int, name: Any) -> Any:
-    """An entry of a mapping that is a part of what came back."""
+    """An entry of a mapping inside the result."""
     return out[index][name]
 
 
 def column_range(out: Any, first: int, last: int) -> Any:
-    """Some columns of the tensor that came back."""
+    """Columns ``first`` to ``last`` of the returned tensor."""
     return out[:, first : last + 1]
 
 
 def column(out: Any, index: int) -> Any:
-    """One column of the tensor that came back."""
+    """One column of the returned tensor."""
     return out[:, index]
 
 
 def named_field(out: Any, name: str) -> Any:
-    """One field of what came back."""
+    """One field of the returned object."""
     return getattr(out, name)
 
 
 def first_of(out: Any) -> Any:
-    """The first of what came back, or all of it where it came back alone."""
+    """The first entry of a tuple or list; else the result itself."""
     return out[0] if isinstance(out, (tuple, list)) else out
 
 
 def only_of(out: Any) -> Any:
-    """The one tensor of the tuple that came back, or that came back first."""
+    """The tensor of a one-tuple that is the result, or its first entry."""
     value = out[0]
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
 def last_of(out: Any, index: Any) -> Any:
-    """The last of a list of states."""
+    """The last of a list of states inside the result."""
     return out[index][-1]
 
 
 def last(out: Any) -> Any:
-    """The last of a list of states that came back alone."""
+    """The last of a returned list of states."""
     return out[-1]
 
 
 def joined_of(out: Any, index: Any) -> Any:
-    """A list of latents, flattened in the order given."""
+    """A list of latents inside the result, flattened and concatenated."""
     import torch
 
     return torch.cat([part.reshape(len(part), -1) for part in out[index]], -1)
 
 
 def flattened_latents(out: Any) -> Any:
-    """A list of latents that came back alone, flattened in the order given."""
+    """A returned list of latents, flattened and concatenated."""
     import torch
 
     return torch.cat([part.reshape(len(part), -1) for part in out], -1)
 
 
 def several(out: Any) -> Any:
-    """All but the last of what came back, side by side."""
+    """All entries of the result but the last, concatenated."""
     import torch
 
     return torch.cat(list(out[:-1]), -1)
 
 
-# Where the log-det is.
+# Log-dets.
 
 
 def none(out: Any) -> Any:
@@ -90,7 +90,7 @@ def none(out: Any) -> Any:
 
 
 def second_of(out: Any) -> Any:
-    """The second of what came back; no log-det where a value came back alone."""
+    """The second entry of a tuple or list; None if there is none."""
     return out[1] if isinstance(out, (tuple, list)) and len(out) > 1 else None
 
 
@@ -100,15 +100,15 @@ def summed(out: Any, index: Any) -> Any:
 
 
 def summed_rows(out: Any, index: Any) -> Any:
-    """The sum of a list of log-dets, of which some have a number for each entry."""
+    """The sum of a list of log-dets, per-entry ones reduced to rows."""
     return sum(one.reshape(len(one), -1).sum(1) if one.ndim > 1 else one for one in out[index])
 
 
 def summed_batch(out: Any, index: Any) -> Any:
-    """The sum of all numbers of a list of log-dets."""
+    """The sum of all numbers in a list of log-dets."""
     return sum(one.sum() for one in out[index])
 
 
 def summed_parts(out: Any, parts: Any) -> Any:
-    """The sum of log-dets that are at several places."""
+    """The sum of log-dets at several positions."""
     return sum(part(out) for part in parts)

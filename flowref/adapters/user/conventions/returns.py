@@ -1,6 +1,5 @@
-"""What a call returned, in PyTorch or in JAX: where its value is, and where its log-det.
-
-`RETURNS` is the table: the first row that knows a result reads it. What calls are given is in `call_forms`.
+"""Positions of value and log-det in a call's result, in PyTorch or JAX. `RETURNS` is the table: its first
+matching row reads a result. Arguments are in `call_forms`.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from flowref.model import Ambiguous, SpecError, TargetError
 
 @dataclass(frozen=True)
 class Return:
-    """A row: a form in which value and log-det come back.
+    """A row: a form of value and log-det in a result.
 
-    ``words``: what the documentation says; ``example``: the statement with which a map returns them so; ``option``: what
-    a user says of it, where nothing else tells.
+    ``words``: for the documentation; ``example``: a return statement; ``option``: the value of ?returns=,
+    if needed.
     """
 
     words: str
@@ -50,9 +49,9 @@ class Return:
 
 
 def return_reading(result: Result) -> Reading:
-    """How to read what a call returned: as the first row does that knows it.
+    """The reading of a result, by the first matching row.
 
-    Raises: `Ambiguous` where two readings fit, `TargetError` where none does.
+    Raises `Ambiguous` if two readings fit, `TargetError` if none does.
     """
     for row in RETURNS:
         if (reading := row.read(result)) is not None:
@@ -62,8 +61,8 @@ def return_reading(result: Result) -> Reading:
 
 
 def mapping(result: Result) -> Reading | None:
-    """Of a mapping the one entry that has the size of the input, and the one named a log-det; or those that ?returns=
-    names, in the order of its keys.
+    """Of a mapping the entry with the size of the input and the entry named after a log-det; or those that
+    ?returns= names, in the order of keys. None for other results.
     """
     out, name = result.out, result.name
     if not isinstance(out, Mapping):
@@ -91,7 +90,6 @@ def mapping(result: Result) -> Reading | None:
 
 
 def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
-    """What ?returns= says of a mapping."""
     names = names_of(said)
     found = {name: key for name, key in zip(names, out, strict=False) if name != "_"}
     if len(names) != len(out) or not found.keys() & {"z", "x"} or found.keys() - {"z", "x", "ladj"}:
@@ -108,12 +106,12 @@ def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
 
 
 def value_only_reading(result: Result) -> Reading | None:
-    """A value without anything beside it."""
+    """An array alone."""
     return Reading(return_forms.whole_return, usual=True) if is_array(result.out) else None
 
 
 def by_fields(result: Result) -> Reading | None:
-    """An object whose fields are what a mapping's entries are."""
+    """An object whose fields are read as a mapping's entries."""
     if not (found := fields_of(result.out)):
         return None
     reading = mapping(replace(result, out=found))
@@ -129,7 +127,7 @@ def by_fields(result: Result) -> Reading | None:
 
 
 def levels(result: Result) -> Reading | None:
-    """A list of latents alone, no value with its log-det."""
+    """A list of latents alone, rather than a value with its log-det."""
     out = result.out
     if not isinstance(out, list) or not out:
         return None
@@ -142,7 +140,7 @@ def levels(result: Result) -> Reading | None:
 
 
 def number_first(result: Result) -> bool:
-    """Whether a pair is a number for each point and then a point, and no point and then its log-det."""
+    """Whether a pair is one number per point and then a point, rather than the reverse."""
     out = result.out
     if not result.several or len(out) != 2 or result.entries < 2:
         return False
@@ -150,7 +148,9 @@ def number_first(result: Result) -> bool:
 
 
 def log_det_first(result: Result) -> Reading | None:
-    """A log-det and then a point: the way back of a map whose forward returns them so; of a map it is asked."""
+    """A log-det followed by a point: accepted for the inverse if forward returns this order; for forward it
+    raises `Ambiguous`.
+    """
     if not number_first(result):
         return None
     if result.name == "forward":
@@ -164,7 +164,7 @@ def log_det_first(result: Result) -> Reading | None:
 
 
 def value_first(result: Result) -> Reading | None:
-    """A value, its log-det, and maybe more; the value may be a list of latents."""
+    """A value, its log-det, and possibly more; the value may be a list of latents."""
     if not result.several:
         return None
     index, reading = _ladj_index(result), value_at(result, 0)
@@ -182,9 +182,7 @@ def value_first(result: Result) -> Reading | None:
 
 
 def _unread_return_note(result: Result, index: int) -> str:
-    """What to say of an entry beside the value and the log-det that is as large as the value; empty where there is
-    none.
-    """
+    """The remark on an unused entry of the size of the value; empty if there is none."""
     for place, one in enumerate(result.out):
         if place not in (0, index) and entry_count(one) == result.size:
             return (
@@ -195,7 +193,7 @@ def _unread_return_note(result: Result, index: int) -> str:
 
 
 def _ladj_index(result: Result) -> int | None:
-    """Where the log-det is: second, unless a third part may be it as well."""
+    """The index of the log-det: second, unless a third entry may be it as well, which raises `Ambiguous`."""
     out, name = result.out, result.name
     if len(out) == 1:
         return None
@@ -228,20 +226,19 @@ def _ladj_index(result: Result) -> int | None:
             f"{returned}, and none after the first has a "
             "number for each point; say which is which, as in ?returns=z,_,ladj"
         )
-    # Integers, such as labels that are handed on, are no log-det.
+    # Integers, such as labels passed through, are no log-det.
     return None if is_array(out[1]) and "int" in str(out[1].dtype) else 1
 
 
 def _listing(part: Any) -> bool:
-    """Whether a part is a list of arrays."""
     return isinstance(part, tuple | list) and bool(part) and all(map(is_array, part))
 
 
 RETURNS = (
     Return("columns of one array", "return torch.cat([z, log_det[:, None]], -1)", columns_reading, "columns=z:0-1,ladj:2"),
-    Return("several things, in a stated order", "return z, penalty, log_det", stated_reading, "returns=z,_,ladj"),
-    Return("log-prior and log-det, the log-prior as its base has it", "return z, self.prior.log_prob(z).sum(-1), log_det", of_base),
-    Return("several things, as the code names them", "return log_p, log_det, z", by_names),
+    Return("several results, in a declared order", "return z, penalty, log_det", stated_reading, "returns=z,_,ladj"),
+    Return("log-prior of its base, and log-det", "return z, self.prior.log_prob(z).sum(-1), log_det", of_base),
+    Return("several results, named in the code", "return log_p, log_det, z", by_names),
     Return("a dictionary", "return {'z': z, 'log_det': log_det}", mapping),
     Return("the value alone", "return z", value_only_reading),
     Return("an object with fields", "return Result(z=z, log_det=log_det)", by_fields),

@@ -1,7 +1,6 @@
-"""Which methods of an object are its map and the way back, as far as names and signatures tell.
-
-`ROLES` is the table: the first row that an object fits has its map, and with it the way back where that has a name of
-its own; a method called inverse, and parameters that turn the map around, serve all rows.
+"""Map and inverse among an object's methods, by names and signatures. `ROLES` is the table: the first
+matching row names the map, and the inverse if that has a name of its own; a method `inverse`, and
+parameters that reverse the map, apply to all rows.
 """
 
 from __future__ import annotations
@@ -31,18 +30,17 @@ from flowref.adapters.user.conventions.names import (
 )
 from flowref.model import SpecError
 
-# Values of keywords as they are typed.
+# Typed values of keywords.
 TYPED = {"true": True, "false": False, "1": 1, "-1": -1, "0": 0}
 
 
 @dataclass(frozen=True)
 class Role:
-    """A row: how a map and its way back are named.
+    """A row: names of a map and its inverse.
 
-    ``words``: what the documentation says; ``example``: the methods as code; ``there``: the map, None where the
-    object does not fit; ``back``: the ways back that go with it, where there is no method called inverse; ``named``: in
-    JAX, where classes wrap methods and fields are functions, the map and its ways back by their names alone, if that is
-    how it is read there.
+    ``words``: for the documentation; ``example``: the methods as code; ``there``: returns the map, or None;
+    ``back``: inverses that go with it if there is no method `inverse`; ``named``: for JAX, where classes
+    wrap methods and fields are functions, the names of the map and its inverses, if the row applies there.
     """
 
     words: str
@@ -53,7 +51,7 @@ class Role:
 
 
 def forward_way(obj: Any, chosen: Chosen) -> Way | None:
-    """The call that is the map: the one that a user names, or that of the first row that fits."""
+    """The call that is the map: named by the user, or by the first matching row; None if there is none."""
     if "forward" in chosen:
         way: Way | None = _chosen_forward(obj, chosen)
     else:
@@ -64,12 +62,14 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
-    """The calls that may go back. A method called inverse stands alone; so does what is chosen."""
+    """Candidate inverses. A method `inverse` is the only candidate, as is the user's choice."""
     return [with_more(obj, way, chosen) for way in _inverse_ways(obj, forward, chosen)]
 
 
 def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
-    """The map as a user names it: a method, or a keyword of forward such as one that has it return the log-det."""
+    """The map as the user names it: a method, or a keyword of forward, such as one that makes it return the
+    log-det.
+    """
     name, colon, word = chosen["forward"].partition(":")
     if colon:
         if name not in {
@@ -114,7 +114,7 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     timed = (
         {name for name, _ in signatures.time_interval_parameters(obj, "inverse")} if asks else set()
     )
-    # Whether a way back wants its ends in the order of time nobody says.
+    # The time order of the inverse is not known.
     if callable(inverse) and not timed & set(asks):
         back = _back_by(obj, "inverse")
         return [
@@ -126,7 +126,6 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
 
 
 def _role_of(obj: Any, forward: Way) -> Role | None:
-    """The row whose map a way is."""
     for role in ROLES:
         way = role.there(obj, {})
         if way is not None and way.method == forward.method and forward.method:
@@ -135,8 +134,8 @@ def _role_of(obj: Any, forward: Way) -> Role | None:
 
 
 def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
-    """The ways back by what turns the map around: a flag, a word, a sign; or by a method that is called so; or else by
-    its ends in the other order.
+    """Inverses by a parameter that reverses the map (flag, word, sign), else by a usual method, else by
+    reversed time.
     """
     named = forward.method or "forward"
     named = named if hasattr(obj, named) else ""
@@ -160,8 +159,8 @@ def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]
 
 
 def _back_by(obj: Any, method: str) -> Way:
-    """The way back by a method; of one that makes latents of noise first unless it is told to
-    reconstruct, the latter, since what forward returned are latents.
+    """The inverse by a method; with its reconstruction flag if it has one, since latents are results of
+    forward rather than noise.
     """
     if name := signatures.reconstructs(obj, method):
         return Way(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
@@ -169,8 +168,8 @@ def _back_by(obj: Any, method: str) -> Way:
 
 
 def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
-    """Required parameters of a method, less a running log-det, by its name or as it is said to take
-    one, and what may follow it.
+    """Required parameters of a method without a running log-det, by name or declaration, and its
+    successors.
     """
     names = signatures.required(obj, method)
     runs = len(names) > 1 and bool("running" in chosen or sign_of(names[1]))
@@ -180,7 +179,6 @@ def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
 
 
 def _back_in_time(obj: Any, forward: Way) -> Way | None:
-    """The way from the later time to the earlier, where forward takes both."""
     if forward.method or forward.form not in ("plain", "running"):
         return None
     if ends := signatures.time_interval_parameters(obj, "forward"):
@@ -194,7 +192,7 @@ def _back_in_time(obj: Any, forward: Way) -> Way | None:
     return None
 
 
-# The rows.
+# Rows.
 
 
 def _functions(obj: Any, chosen: Chosen) -> Way | None:
@@ -235,7 +233,7 @@ def _forward(obj: Any, chosen: Chosen) -> Way | None:
     if not signatures.taken_by(obj):
         return None
     way = Way(called_name(obj, "forward"), usual=True)
-    if turned := signatures.flag(obj, "forward", default=True):  # it goes back unless told
+    if turned := signatures.flag(obj, "forward", default=True):  # the default is the inverse
         way = way.keeping(turned, False, f"forward: {turned}=False")
     ends, span = (
         signatures.time_interval_parameters(obj, "forward"),
@@ -263,15 +261,17 @@ def _forward_by_call(obj: Any, chosen: Chosen) -> Way | None:
     if not turned and not any(
         signatures.defines_method(obj, name) for name in ("inverse", *METHODS)
     ):
-        return None  # a density, or a function of many kinds, may be called as well
+        return None  # densities and multi-purpose functions are callable as well
     way = Way(method, words="forward: the object is called")
-    if signatures.flag(obj, method, default=True):  # it goes back unless told
+    if signatures.flag(obj, method, default=True):  # the default is the inverse
         way = way.keeping(turned, False, f"forward: {turned}=False")
     return with_running(obj, way, method, chosen)
 
 
 def _named_direction_pair(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
-    """The first of several methods that an object has all of its own. ``single``: each takes one argument."""
+    """The first of several methods that all belong to the object's class. ``single``: each takes one
+    argument.
+    """
 
     def there(obj: Any, chosen: Chosen) -> Way | None:
         own = all(signatures.defines_method(obj, name) for name in names)
@@ -295,7 +295,7 @@ def _estimator(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _in_jax(obj: Any, chosen: Chosen) -> Way | None:
-    """What only names tell, which `method_names` reads in torch."""
+    """Names alone, which `method_names` handles in torch."""
     return None
 
 
@@ -308,20 +308,20 @@ ROLES = (
     Role("a call with its log-det, and the inverse as another object", "call_and_ladj(x), inv", _call_and_ladj, _inverse_object),
     Role("a transform with a running log-det", "forward_transform(x, logdet)", _transform),
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
-    Role("as everybody spells them", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
+    Role("the usual names", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
-    Role("letters, where there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
+    Role("single letters, if there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
     *(
-        Role("names that leave no doubt", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
+        Role("unambiguous names", f"{there}(x), {back}(z)", _named_direction_pair(there, back), _back(back), (there, back))
         for there, back in PAIRS
     ),
     Role("a transform", "transform(x), inverse(z)", _in_jax, named=("transform", "inverse")),
-    Role("an encoder that tells a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
+    Role("an encoder that returns a log-det", "encode(x), decode(z)", _encoder, _back(DECODE), (ENCODE, DECODE)),
     Role(
-        "an object that is called, with a way back", "__call__(x), inverse(z)", _forward_by_call,
+        "a callable object with an inverse", "__call__(x), inverse(z)", _forward_by_call,
         named=("__call__", "inverse", "inv"),
     ),
     Role("an estimator, on arrays", "fit(x), transform(x), inverse_transform(z)", _estimator, _back("inverse_transform", "array")),
 )  # fmt: skip
-# Rows whose way back stands before a method called inverse.
+# Rows whose inverse takes precedence over a method `inverse`.
 COMPLETE = [role for role in ROLES if role.there in (_functions, _with_log_det, _estimator)]

@@ -1,4 +1,4 @@
-"""How an object draws samples: by a number or a shape, of what it returns the points."""
+"""How an object draws samples: its sampler's arguments, and the points in its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, normalized_name
 from flowref.model import Dialect, SpecError, nearest
 
-# Parameters of a sampler that say how many points it draws, and those that say it by a shape.
+# Parameters for the number of samples, and for their shape.
 COUNTS = frozenset(
     {
         "n", "num", "numsamples", "nsamples", "samples", "count", "size", "number", "batchsize", "nums", "nsample",
@@ -24,13 +24,13 @@ COUNTS = frozenset(
     }
 )  # fmt: skip
 SHAPES = frozenset({"sampleshape", "shape", "batchshape", "sizes"})
-# What ?sample= may say of what comes back.
+# Values of ?sample= for the result.
 LAST, SQUEEZE = "last", "squeeze:"
 
 
 class SamplerCall(NamedTuple):
-    """How a sampler is asked for points: ``call`` gives what comes back, and ``points`` the points in it;
-    ``words``: what the line of the target says.
+    """A calling form of a sampler: ``call`` returns the result, ``points`` extracts the points; ``words``:
+    the remark.
     """
 
     call: Any
@@ -41,7 +41,7 @@ class SamplerCall(NamedTuple):
 def settle_sample(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...]]:
-    """The dialect with samples as calls show them, and what the line says of them."""
+    """The dialect with its sampler resolved by calls, and remarks."""
     method = calls.method_of(dialect.sample)
     if not method:
         return dialect, ()
@@ -54,12 +54,13 @@ def settle_sample(
             if found := received(obj, asked, x, context):
                 call, words = found
                 return replace(dialect, sample=call), words
-    # What the object raises by a number says why, unless a number is no size to it, or it asks for what nobody gives.
+    # The error for a number is reported, unless a shape is expected, or another argument is
+    # required.
     needed = signatures.required(obj, method)
     if len(needed) > 1 + (context is not None):
         asks = f"no sampler: {method}({', '.join(needed)}) asks for more than how many"
         return replace(dialect, sample=None), (asks,)
-    if method != "sample" and "sample" not in chosen:  # what its name may as well not say
+    if method != "sample" and "sample" not in chosen:  # an unknown name may be something else
         return replace(dialect, sample=None), (f"no sampler: {method}() draws no points",)
     try:
         by_number(obj, 2, None if context is None else context[:2])
@@ -69,8 +70,8 @@ def settle_sample(
 
 
 def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterator[SamplerCall]:
-    """How a method may be asked for points, likeliest first: at contexts, by the name of one, by a number or a shape,
-    by the name of how many.
+    """Candidate calling forms of a sampler, likeliest first: with contexts, with a named context, by a
+    number or shape, by a named number.
     """
     if context is not None:
         call: Any = partial(method_calls.sample_at, method=method)
@@ -96,17 +97,16 @@ def _ways(obj: Any, method: str, usual: tuple[Any, Any], context: Any) -> Iterat
 
 
 def _draw_two_points(obj: Any, draw: Any, contexts: Any) -> Any:
-    """Two points; None where they cannot be drawn so."""
     try:
         return draw(obj, 2, contexts)
-    except Exception:  # it may want a shape, or else; which error says so is the object's affair
+    except Exception:  # it may take a shape; any class of exception
         return None
 
 
 def _states(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """A list of the states on the way from the base to samples, each a batch of points."""
+    """A result that lists the states from the base to samples, each a batch."""
     out = _draw_two_points(obj, asked.call, None if context is None else context[:2])
     if asked.call.func is not method_calls.sample_of or not isinstance(out, list) or len(out) < 2:
         return None
@@ -118,7 +118,7 @@ def _states(
 def _of_one_context(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """An axis of contexts, of one, of a sampler that takes some and is given none."""
+    """A result with an axis of one context, from a sampler with optional contexts."""
     several = len(signatures.method_parameters(obj, asked.call.keywords["method"])) > 1
     if asked.call.func is not method_calls.sample_of or context is not None or not several:
         return None
@@ -131,7 +131,7 @@ def _of_one_context(
 def _for_each_context(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """Several points for each context, of which the first axis is that of the points."""
+    """A result with several points per context, first axis over points."""
     if context is None or len(context) < 3:
         return None
     out = _draw_two_points(obj, asked.points, context[:3])
@@ -144,13 +144,13 @@ def _for_each_context(
 def _squeezed(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """Arrays, of which one point has no axis of points, as scipy's and numpy's have none."""
+    """A result without the axis of points for a single one, as in scipy and numpy."""
     event = tuple(x.shape[1:])
     if context is not None or np.shape(_draw_two_points(obj, asked.points, None)) != (2, *event):
         return None
     try:
         one = asked.points(obj, 1, None)
-    except Exception:  # that it refuses one point is the laws' affair
+    except Exception:  # rejecting a single point is tested by laws
         return None
     if not isinstance(one, np.ndarray | np.generic) or one.shape != event:
         return None
@@ -161,22 +161,20 @@ def _squeezed(
 def _sampler_by_count(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
-    """As many points as are asked for, of as many contexts."""
+    """A result with as many points as requested, for as many contexts."""
     out = _draw_two_points(obj, asked.points, None if context is None else context[:2])
     try:
         return (asked.points, asked.words[:1]) if len(out) == 2 else None
-    except TypeError:  # it is one number, or nothing
+    except TypeError:  # a number, or None
         return None
 
 
-# What may come back, likeliest first.
+# Forms of results, likeliest first.
 RECEIVED = (_states, _of_one_context, _for_each_context, _squeezed, _sampler_by_count)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:
-    """How an object draws, by the method that a user names or by the usual one; None where it does
-    not.
-    """
+    """The sampler named by the user, or the usual one; None if there is none."""
     name = chosen.get("sample", "sample")
     if name != "sample" and callable(getattr(obj, name, None)):
         return partial(calls.sample_number, method=name)
@@ -190,9 +188,9 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
 def settle_beside(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...]]:
-    """The dialect with samples that come with their log-densities, where one method draws them: as
-    many points as it is asked for, with a number each, or one for each context. What such numbers are is known by a
-    name alone, and asked where it says nothing.
+    """The dialect with a method that draws samples with their log-densities, as many as requested or one
+    per context, and remarks. The method is identified by name; `Ambiguous` is raised if the name does not
+    say what the numbers are.
     """
     told = chosen.get("beside", "")
     if dialect.log_prob is None or dialect.sample_log_prob is not None or told == "none":
@@ -209,7 +207,7 @@ def settle_beside(
     if not drawing or _add_sample_log_prob(obj, dialect, x, None, (drawing,)) is dialect:
         return dialect, ()
     words = (
-        f"{drawing}() returns numbers beside its points, which nobody reads: say ?beside={drawing}"
+        f"{drawing}() returns numbers with its points, which are not tested: say ?beside={drawing}"
     )
     return dialect, (f"{words} where they are log-densities",)
 
@@ -238,9 +236,7 @@ def _add_sample_log_prob(
 
 
 def _contexts_first(obj: Any, method: str, shape: bool, x: Any, context: Any) -> bool | None:
-    """Whether the axis of contexts stands before that of draws, where several are drawn for each, or one, as a
-    method allows; None where neither comes back.
-    """
+    """Whether the axis of contexts precedes that of draws; None if the result has neither form."""
     contexts = context[:3]
     for count in (2, 1):
         drawn = _shapes(
@@ -256,17 +252,17 @@ def _contexts_first(obj: Any, method: str, shape: bool, x: Any, context: Any) ->
 
 
 def _shapes(call: Any, obj: Any, n: int, context: Any) -> tuple[Any, ...]:
-    """The shapes of points and of what comes beside them; empty where a call wants something else, or labels come."""
+    """The shapes of points and accompanying numbers; empty if the call raises, or integers are returned."""
     try:
         points, beside = call(obj, n, context)
         labels = "int" in str(beside.dtype)
         return () if labels else (tuple(points.shape), tuple(beside.shape))
-    except Exception:  # which error says so is the object's affair
+    except Exception:  # any class of exception
         return ()
 
 
 def _declared_sampler(dialect: Dialect, text: str) -> tuple[Dialect, tuple[str, ...]]:
-    """What ?sample= says of what comes back: ``last`` of a list, or ``squeeze:1``."""
+    """The dialect with ?sample= applied to the result: ``last`` of a list, or ``squeeze:1``."""
     if text == LAST:
         return replace(dialect, sample=partial(method_calls.sample_of, at=-1)), (
             "sample: the last of a list",
@@ -285,7 +281,7 @@ def _unheard(text: str) -> SpecError:
 
 
 def asks_for(obj: Any, dialect: Dialect) -> str:
-    """What a sampler asks for that is no number of points, by its name; empty where it asks for one."""
+    """The required argument of a sampler other than a number of points; empty if there is none."""
     method = calls.method_of(dialect.sample)
     wanted = signatures.method_parameters(obj, method)[:1] if method else []
     return next(

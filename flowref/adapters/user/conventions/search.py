@@ -1,5 +1,6 @@
-"""One search over the tables, for a map and for its way back: which of the calls that `ROLES` and `ARGUMENTS` allow runs
-and comes back as its row says, how `RETURNS` reads what it returns, and what tells its log-det where that does not.
+"""The search over the tables, for a map and for its inverse: which call allowed by `ROLES` and `ARGUMENTS`
+runs and returns what its row says, how `RETURNS` reads the result, and where the log-det is if the result
+has none.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import FlowrefError, Shape, TargetError
 
 BACK_ALONE = "inverse without log-det"
-# What a call may write to, beside its input and its context.
+# Arguments that a call may write to, besides input and context.
 RUNNING = "the running log-det that it is given"
 
 
 @dataclass(frozen=True)
 class ResolvedCall:
-    """One call of an object as it is made and read: the ``way`` it is made, the function of the dialect, what its words
-    are, how latents come as a list, what tells its log-det beside it, and what of it nobody judges,
-    what of the size of a point nobody reads, and to which of its arguments it writes.
+    """A resolved call of an object: its ``way``, the dialect function, remarks, shapes of a list of
+    latents, a separate log-det, remarks on untested and unrecognized results, and the arguments that it
+    writes to.
     """
 
     way: Way
@@ -60,10 +61,10 @@ class ResolvedCall:
 
 @dataclass(frozen=True)
 class Request:
-    """One direction of an object, which is called at some points.
+    """One direction of an object, called at given points.
 
-    ``x``: points on the side of the data; ``points``: those of its input, latents on the way back; ``volume``: whether
-    it is said to preserve volume; ``onward``: how its map was resolved, of a way back.
+    ``x``: points on the data side; ``points``: the input, latents for the inverse; ``volume``: declared to
+    preserve volume; ``onward``: the resolved map, for an inverse.
     """
 
     obj: Any
@@ -75,20 +76,20 @@ class Request:
     onward: ResolvedCall | None = None
 
     def result(self, way: Way, out: Any) -> Result:
-        """What a call returned."""
+        """The result of a call, with its context for reading."""
         method, name = asked_name(self.obj, way), "inverse" if self.onward else "forward"
         code = getattr(type(self.obj), method, None) if method else self.obj
         rows, entries = len(self.x), math.prod(self.x.shape[1:])
         return Result(out, rows, entries, name, self.chosen, self.obj, code)
 
     def answer(self, way: Way, *before: Any) -> Any:
-        """What a call returns."""
+        """The return value of a call."""
         return way.ask(self.obj, self.points, self.context, *before)
 
 
 def candidates(request: Request, way: Way) -> Iterator[Way]:
-    """The ways in which a role may be given points, likeliest first: of a map as its signature leaves them open, of a way
-    back as the map is given them, and by a value alone.
+    """Candidate argument forms of a way, likeliest first: for a map by its signature, for an inverse as for
+    its map, then by the value alone.
     """
     if request.onward is None:
         given = request.obj, way, request.x, request.context
@@ -112,10 +113,9 @@ def candidates(request: Request, way: Way) -> Iterator[Way]:
 
 
 def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
-    """How the first of some ways speaks that runs and comes back as its row says; None where those that run do not.
+    """The first way that runs and returns what its row says; None if those that run do not.
 
-    Raises: what the first of them raises where none runs, `TargetError` and `Ambiguous` where nothing tells what came
-    back.
+    Raises the first exception if none runs; `TargetError` and `Ambiguous` if a result cannot be read.
     """
     raised: Exception | None = None
     unsure: tuple[Way, Any] | None = None
@@ -144,14 +144,14 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
             and BATCH_AXIS not in request.chosen
             and not request.onward
         ):
-            # Nobody says that points are columns: a log-det for each shows it.
+            # A log-det per column shows undeclared points as columns.
             spoken = (
                 _resolved_return(request, way, out)
                 if _shapes(out)[1] == (len(request.x),)
                 else None
             )
         elif request.onward is None and not _of_rows(out, request.x):
-            # Code that takes entries of one argument by their places takes the first rows of a batch for them.
+            # Code that unpacks its argument takes the first rows of a batch for its entries.
             unsure = unsure or (way, out)
         else:
             return _resolved_return(request, way, out)
@@ -174,21 +174,20 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
 
 
 def _shapes(out: Any) -> tuple[Shape, Shape]:
-    """The shapes of a value that came back, and of what came beside it."""
     parts = [*out, None] if isinstance(out, (tuple, list)) and out else [out, None]
     value, beside = (tuple(getattr(part, "shape", ())) for part in parts[:2])
     return value, beside
 
 
 def _of_rows(out: Any, x: Any) -> bool:
-    """Whether what came back has a value for each point, and no log-det for each column of them."""
+    """Whether a result has a value per point, and no log-det per column."""
     value, ladj = _shapes(out)
     columns = len(x.shape) == 2 and ladj == x.shape[1:] != x.shape[:1]
     return value[:1] == (len(x),) and not columns
 
 
 def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
-    """A map that takes a tuple of two halves of a point, and returns one; None where it does not."""
+    """A map of tuples of two halves of a point; None if it is not one."""
     x, way = request.x, ways[0]
     if method_calls.call_with_halves in way.around or len(x.shape) < 2 or x.shape[1] < 2:
         return None
@@ -199,22 +198,22 @@ def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     try:
         spoken = resolve(request, [way])
         fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
-    except Exception:  # the call as it is usual is told
+    except Exception:  # the error of the usual call is reported
         return None
     return spoken if fits else None
 
 
-# Whether what came back is what a row says.
+# Checks of results against rows.
 
 
 def follows(later: Any, out: Any) -> bool:
-    """Whether the log-det is larger by one where the running one is."""
+    """Whether the log-det increases by one with the running one."""
     moved = later[1] - out[1] - 1
     return bool((moved.abs() < 1e-4).all())
 
 
 def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
-    """A call that is fed a running log-det, as numbers or as a column of them; None where it gives none back."""
+    """A call with a running log-det, as ``(n,)`` or ``(n, 1)``; None if it returns none."""
     refused: Exception | None = None
     row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
     columns_too = (False, True) if row.column else (False,)
@@ -226,7 +225,7 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
         except Exception as error:
             refused = refused or error
             if column is columns_too[-1] and not way.keyword:
-                raise refused from None  # numbers in a column are tried after: the others are usual
+                raise refused from None  # columns come second, since the others are usual
             continue
         if request.onward and not isinstance(out, (tuple, list)):
             reading = return_reading(request.result(way, out))
@@ -257,18 +256,18 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
 
 
 def _silent(request: Request, alone: Way) -> bool:
-    """Whether a call tells a log-det only where it is fed one: what it then tells is the running one
-    with its own, even where that is one number for all points.
+    """Whether a call returns a log-det only if it gets one: then it returns the running one plus its own,
+    even if that is constant.
     """
     try:
         out = request.answer(alone)
-    except Exception:  # it asks for the running log-det
+    except Exception:  # it requires the running log-det
         return True
     return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
 
 
 def _updates_running_log_det(onward: Way, request: Request, before: Any) -> bool:
-    """Whether a map changes the running log-det that its inverse hands back untouched."""
+    """Whether a map changes the running log-det that its inverse returns unchanged."""
     if not onward.running:
         return True
     out = onward.ask(request.obj, request.x, request.context, before.clone())
@@ -276,7 +275,9 @@ def _updates_running_log_det(onward: Way, request: Request, before: Any) -> bool
 
 
 def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
-    """A call that gave as many arrays as it took, which make up a point, with a log-det after them or without one."""
+    """A call that returns as many arrays as it takes, which make up a point, with or without a log-det
+    after them.
+    """
     count, onward = len(way.sizes), request.onward
     sizes = [*map(entry_count, out)] if isinstance(out, (tuple, list)) else [-1]
     arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == entry_count(request.x)
@@ -294,7 +295,7 @@ def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
 
 
 def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
-    """A call that takes a tuple of one tensor and returns one, with the log-det beside it."""
+    """A call that takes and returns a one-tuple, possibly with the log-det."""
     pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
     words = () if request.onward else ("a tuple of one tensor in, and out",)
     return (
@@ -304,11 +305,11 @@ def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     )
 
 
-# How what came back is read.
+# Reading of results.
 
 
 def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
-    """A call as what it returned is read, and as what tells the log-det of a value that came alone."""
+    """A call with its result read, and a separate log-det if the value is alone."""
     result = request.result(way, out)
     if packed := columns_reading(result):
         return ResolvedCall(way, way.speak(packed.value, packed.ladj), packed.words)
@@ -353,7 +354,7 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
 
 
 def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
-    """A call that returns its value alone, with what tells its log-det beside it; None where nothing does."""
+    """A call that returns its value alone, with a separate log-det; None if none is found."""
     obj, chosen, onward, name = (
         request.obj,
         request.chosen,
@@ -389,14 +390,14 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
     call = own.onward(way.ask, value)
     turned = partial(method_calls.negated, call=call)
     if agrees(obj, turned, *point[2:]) and not agrees(obj, call, *point[2:]):
-        # It may mean the map, or have the wrong sign: nobody knows.
-        line = f"not judged: {own.name}(z) is minus the log-det of {name}: told of the map, or with the wrong sign"
+        # It may be that of the map, or have the wrong sign.
+        line = f"not judged: {own.name}(z) is minus the log-det of {name}: it is that of the map, or has the wrong sign"
         return ResolvedCall(way, alone, (line,))
     return ResolvedCall(way, call, (f"log-det of {name}: {own.name}(z)",))
 
 
 def raising_inverse(request: Request, way: Way) -> Any:
-    """A way back that raises here, for the laws to report."""
+    """An inverse that raises, kept for laws to report."""
     if way.form not in ("plain", "levels"):
         return way.speak()
     if way.form == "levels" or not way.usual:

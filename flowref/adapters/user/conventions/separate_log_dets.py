@@ -1,6 +1,4 @@
-"""Log-dets that are told beside the map: by a method of the input, or by what the last call left in
-an attribute.
-"""
+"""Separate log-dets: by a method of the input, or in an attribute that the last call wrote."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.names import TELLING, VALUES, normalized_name
 from flowref.model import Shape, SpecError, TargetError, nearest
 
-# As transforms of torch.distributions tell it.
+# The name in torch.distributions.
 USUAL = "log_abs_det_jacobian"
-# The options that name it, and what they say where nothing is meant.
+# Options that name it, and their value for none.
 LOG_DET, OF_INVERSE, NOTHING = "log_det", "inverse_log_det", "none"
-# What the value of a map is called where it is an argument.
+# Parameter names of a map's value.
 OF_VALUES = frozenset(
     (*VALUES, "v", "w", "f", "h", "fx", "outputs", "input", "inputs", "values", "zs", "ys", "xs", "image", "images")
 )  # fmt: skip
@@ -26,9 +24,8 @@ OF_VALUES = frozenset(
 
 @dataclass(frozen=True)
 class LogDetSource:
-    """What tells a log-det. ``name``: of a method or an attribute; ``arity``: of what it is asked,
-    of nothing (what the last call left), of the input, or of the input and the value; ``left``:
-    whether it is an attribute that is seen to be written by the call.
+    """The source of a log-det. ``name``: a method or attribute; ``arity``: its arguments: none (the last
+    call), the input, or input and value; ``left``: an attribute that calls are seen to write.
     """
 
     name: str
@@ -37,26 +34,26 @@ class LogDetSource:
 
     @property
     def words(self) -> str:
-        """What the target's line says of it."""
+        """The remark on the target's line."""
         if self.arity:
             return f"log-det: {self.name}({'x' if self.arity == 1 else 'x, z'})"
         return f"log-det: {self.name}, which each call leaves"
 
     def onward(self, ask: Any, value: Any) -> Any:
-        """The function of a dialect for the map."""
+        """The dialect function of the map."""
         return partial(
             method_calls.told_beside, ask=ask, value=value, log_det=self.name, arity=self.arity
         )
 
     def back(self, ask: Any, value: Any) -> Any:
-        """The same for the way back: what the last call left is of that call."""
+        """The dialect function of the inverse; with arity 0 the log-det is that of the inverse call itself."""
         return (
             partial(self.onward(ask, value), back=True) if self.arity else self.onward(ask, value)
         )
 
 
 def usual_log_det(obj: Any) -> LogDetSource | None:
-    """log_abs_det_jacobian(x, z), or of the input alone; None where there is none."""
+    """log_abs_det_jacobian(x, z), or of the input alone; None if there is none."""
     if not hasattr(obj, USUAL):
         return None
     return LogDetSource(USUAL, 1 if len(signatures.required(obj, USUAL)) == 1 else 2)
@@ -65,8 +62,8 @@ def usual_log_det(obj: Any) -> LogDetSource | None:
 def told_by_option(
     obj: Any, option: str, name: str, ask: Any, x: Any, context: Any
 ) -> LogDetSource:
-    """What an option names. Raises: `SpecError` where it names nothing of the object, `TargetError` where that is no
-    number for each point.
+    """The source named by an option. Raises `SpecError` if the object has no such name, `TargetError` if it
+    does not give a number per point.
     """
     if name not in dir(obj):
         methods = [one for one in dir(obj) if not one.startswith("_")]
@@ -91,7 +88,7 @@ def told_by_option(
 
 
 def likely_of(obj: Any) -> list[str]:
-    """The public methods and attributes that are named after a log-det, whatever they ask for."""
+    """Public methods and attributes named after a log-det, whatever their arguments."""
     names = [told.name for told in _log_det_sources(obj)]
     names += [
         name
@@ -105,9 +102,8 @@ def likely_of(obj: Any) -> list[str]:
 def told_beside(
     obj: Any, ask: Any, x: Any, context: Any, method: str, arities: tuple[int, ...] = (0, 1, 2)
 ) -> LogDetSource | None:
-    """What tells the log-det of a call that returns its value alone; None where nothing does, or
-    more than one thing. ``method``: the name of the call, empty of a function; ``arities``: of what it
-    may be asked: of nothing, where the way back is one whose log-det a method of the input tells, too.
+    """The log-det source of a call that returns its value alone; None if there is none, or several that
+    disagree. ``method``: the called name, empty for a function; ``arities``: allowed numbers of arguments.
     """
     likely = {
         told: seen
@@ -117,24 +113,22 @@ def told_beside(
         and (seen := _log_det_shapes(obj, told, ask, x, context))
     }
     found = [told for told, seen in likely.items() if _fits(told, seen, x)]
-    # Laws of its form are for a method of the input that gives another one.
+    # Laws test the form of a method of the input.
     found = found or [told for told in likely if told.arity]
     if len(found) > 1 and _log_dets_agree(obj, found, ask, x, context):
-        # A method that hands out what a call left in an attribute, of which the name is public.
+        # A public getter of the attribute that a call wrote.
         found = sorted(found, key=lambda told: told.name.startswith("_"))[:1]
     return found[0] if len(found) == 1 else None
 
 
 def log_det_methods(obj: Any, method: str) -> list[LogDetSource]:
-    """The methods that are named after a log-det, and take the input of a method, or it and its value."""
+    """Methods named after a log-det that take a method's input, or input and value."""
     asked = (told for told in _log_det_sources(obj) if told.arity)
     return [told for told in asked if _of_input(obj, told, method)]
 
 
 def _log_dets_agree(obj: Any, found: list[LogDetSource], ask: Any, x: Any, context: Any) -> bool:
-    """Whether all of them tell the same numbers of one call, and these are not all the same; or hand out one
-    and the same array.
-    """
+    """Whether all sources agree on one call with varying numbers, or return the same array."""
     value = ask(obj, x, context)
     if (
         all(told.arity == 0 for told in found)
@@ -150,7 +144,6 @@ def _log_dets_agree(obj: Any, found: list[LogDetSource], ask: Any, x: Any, conte
 
 
 def _log_det_sources(obj: Any) -> Iterator[LogDetSource]:
-    """Methods and attributes that are named after a log-det."""
     left = [name for name in getattr(obj, "__dict__", {}) if _is_log_det_name(name)]
     yield from (LogDetSource(name, 0) for name in left if not callable(getattr(obj, name, None)))
     for base in type(obj).__mro__:
@@ -166,13 +159,13 @@ def _log_det_sources(obj: Any) -> Iterator[LogDetSource]:
 def _written(
     obj: Any, candidates: Iterator[LogDetSource], ask: Any, x: Any, context: Any
 ) -> Iterator[LogDetSource]:
-    """Candidates, with a mark on the attributes that hold another object after a call."""
+    """The candidates, with attributes marked that hold another object after a call."""
     found = list(candidates)
     before = {told.name: vars(obj).get(told.name, obj) for told in found if told.arity == 0}
     if before:
         try:
             ask(obj, x, context)
-        except Exception:  # another call tells what it raises
+        except Exception:  # reported by another call
             before = {}
     for told in found:
         kept = before.get(told.name, obj)
@@ -184,10 +177,10 @@ def _is_log_det_name(name: str) -> bool:
 
 
 def _of_input(obj: Any, told: LogDetSource, method: str) -> bool:
-    """Whether a method of one argument calls it as the map calls its input: another name may be that
-    of its value; one of two arguments calls the second as a value is called.
+    """Whether a method's argument has the name of the map's input (another name may be that of its value);
+    with two arguments, whether the second has a name of values.
     """
-    if told.arity == 2:  # of the input and the value, not of what a helper is handed
+    if told.arity == 2:  # input and value, rather than a helper's arguments
         return normalized_name(signatures.required(obj, told.name)[1]) in OF_VALUES
     if told.arity != 1:
         return True
@@ -196,9 +189,9 @@ def _of_input(obj: Any, told: LogDetSource, method: str) -> bool:
 
 
 def _fits(told: LogDetSource, seen: list[Shape], x: Any) -> bool:
-    """Whether it tells as many numbers as there are points, one for each entry, or, asked of
-    them, one for all; what the last call left is another for another batch. One number that a call on
-    vectors leaves may be for all points or a sum over them: which it is, is asked of the calls.
+    """Whether it gives one number per point or per entry, or a constant if it is a method; attributes must
+    change with the batch. A single number after a call on vectors may be constant or a sum, which calls
+    decide.
     """
     one = (told.arity > 0 or (told.left and x.dim() == 2)) and all(
         math.prod(shape) == 1 for shape in seen
@@ -210,13 +203,13 @@ def _fits(told: LogDetSource, seen: list[Shape], x: Any) -> bool:
 
 
 def _log_det_shapes(obj: Any, told: LogDetSource, ask: Any, x: Any, context: Any) -> list[Shape]:
-    """The shapes of what it gives for a batch and for one of a point less; none where it raises."""
+    """The shapes for a batch and for one with a point fewer; empty if it raises."""
     try:
         seen = []
         for rows in (slice(None), slice(1, None)):
             value = ask(obj, x[rows], None if context is None else context[rows])
             log_det = method_calls.log_det_value(obj, told.name, (x[rows], value)[: told.arity])
             seen.append(tuple(log_det.shape))
-    except Exception:  # which error is no affair of the map
+    except Exception:  # any exception means no
         return []
     return seen

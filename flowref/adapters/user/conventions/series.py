@@ -1,6 +1,6 @@
-"""Log-dets that are power series, broken off after some terms, as those of invertible residual networks, found by calls
-with more terms, and by derivatives that are taken along derivatives; and those that are estimated with random
-probes, as Hutchinson's estimate of a trace is, of which the values of calls agree and the log-dets do not.
+"""Log-dets that are truncated power series, as in invertible residual networks, found by calls with more
+terms and by nested derivatives; and log-dets estimated with random probes, as by Hutchinson's trace
+estimator, found by calls whose values agree and log-dets do not.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 from flowref.adapters.user.conventions import method_calls
 from flowref.adapters.user.solvers import steps_differ
 
-# Numbers that may be those of terms, by how they are called and by how large they are.
+# Names and sizes of numbers of terms.
 NAMED = re.compile(r"term|series|power|order|trunc|trace|iter|deg", re.IGNORECASE)
 FEWEST, MOST = 2, 200
-# How many attributes are tried, and terms that are added until another one changes nothing.
+# Maximal number of attributes tried, terms added until nothing changes, and the tolerance.
 TRIED, ADDED, SETTLED = 12, (10, 20, 40, 80), 1e-12
-# Estimates of so many calls are compared with the first: a probe of two signs that all rows share has the
-# same product as its negative, which is half of all there are of two entries.
+# Calls compared with the first: a random sign shared by all rows has the same quadratic form as its
+# negative, half of all cases for two entries.
 CALLS = 24
-# What a series is held to, whose terms can be added, and one of which a chain of so many derivatives
-# tells.
+# Tolerances of a series whose terms can be added, and of one recognized by nested derivatives; the
+# minimal nesting.
 HELD, CHAINED, SHORTEST = 1e-6, 1e-2, 2
 ESTIMATE = "estimate"
 
 
 @dataclass(frozen=True)
 class Series:
-    """A log-det that is a series of ``terms``: by the attribute ``name`` of the part at ``path``,
-    judged with ``more``; or by no attribute, ``name`` empty.
+    """A log-det that is a series of ``terms`` terms: set by the attribute ``name`` of the part at ``path``
+    and tested with ``more``; or not adjustable, with ``name`` empty.
     """
 
     terms: int
@@ -42,18 +42,18 @@ class Series:
 
     @property
     def tolerance(self) -> float:
-        """What its log-det is held to."""
+        """The tolerance of its log-det."""
         return HELD if self.name else CHAINED
 
     @property
     def words(self) -> str:
-        """What it is, for a reader."""
+        """A description."""
         if self.name:
             return f"a series of {self.terms} terms ({self.name}), judged with {self.more}"
         return f"a series of {self.terms} terms, held to {CHAINED:g}"
 
     def of(self, call: Any) -> Any:
-        """A call with more terms; None where there is none."""
+        """A call with more terms; None if they cannot be adjusted."""
         if call is None or not self.name:
             return call
         return partial(
@@ -62,8 +62,8 @@ class Series:
 
 
 class Seen(NamedTuple):
-    """What calls at the same points show: whether their log-dets differ, and the values do not, and how many
-    derivatives one takes along the other.
+    """Calls at the same points: whether log-dets differ, whether values agree, and the number of nested
+    derivatives.
     """
 
     drawn: bool
@@ -72,15 +72,15 @@ class Seen(NamedTuple):
 
 
 def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series | str:
-    """The series that the log-det of a call is, or `ESTIMATE`; empty of all else. ``obj``: a copy in eval mode.
-    ``searched``: whether it may be a series.
+    """The series of a call's log-det, or `ESTIMATE`; else empty. ``obj``: a copy in eval mode.
+    ``searched``: whether to search for a series.
     """
     try:
         seen = _observed_series(obj, call, x, context)
-    except Exception:  # what it raises is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return ""
     if seen.drawn or not searched:
-        # Of an estimate any number moves the log-det less and less, by accident.
+        # Any number changes an estimate's log-det by decreasing amounts by accident.
         return ESTIMATE if seen.drawn and seen.steady and seen.chain > 0 else ""
     for path, part in _modules_by_name(obj):
         numbers = [
@@ -89,14 +89,14 @@ def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series
             if type(value) is int and FEWEST <= value <= MOST and NAMED.search(name)
         ]
         for name, value in numbers[:TRIED]:
-            with contextlib.suppress(Exception):  # it is the number of something else
+            with contextlib.suppress(Exception):  # a number of something else
                 if more := _converges(obj, call, (x, context), (path, name, value)):
                     return Series(value, path, name, more)
     return Series(seen.chain) if seen.chain >= SHORTEST else ""
 
 
 def beside_nothing(obj: Any, x: Any, context: Any, dense: Any) -> Any:
-    """A log-density as the log-det of a map of which nothing is known."""
+    """A log-density as the log-det of an identity map."""
     return x, dense(obj, x, context)
 
 
@@ -105,11 +105,11 @@ def _observed_series(obj: Any, call: Any, x: Any, context: Any) -> Seen:
 
     before = torch.get_rng_state()
     (value, ladj), chain = _chained(partial(call, obj, x, context))
-    # What draws nothing from the generator that probes come from is asked once more, and no oftener.
+    # A call that does not use the probe generator is repeated once only.
     times = 1 if torch.equal(torch.get_rng_state(), before) else CALLS
     for _ in range(times if ladj is not None else 0):
         other, again = call(obj, x, context)
-        # What is no number in each call differs from none.
+        # NaN in every call counts as equal.
         if not bool(((ladj == again) | (ladj.isnan() & again.isnan())).all()):
             same = bool((value == other).all()) or _steps_differ(obj, (value, other), (ladj, again))
             return Seen(True, same, chain)
@@ -129,8 +129,8 @@ def _modules_by_name(obj: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, str, int]) -> int:
-    """With how many terms the log-det has settled, where more change it less and less and the value
-    not at all; 0 where they do not.
+    """The number of terms at which the log-det has converged, if more terms change it less and less and the
+    value not at all; else 0.
     """
     path, name, value = place
 
@@ -156,8 +156,8 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
 
 
 def _chained(call: Any) -> tuple[Any, int]:
-    """What a call returns, and how many derivatives it takes one along the other: of the last result, as the terms of a
-    series of products with a Jacobian are.
+    """The result of a call, and its number of nested derivatives: of derivatives of the last result, as in
+    a series of Jacobian products.
     """
     import torch
 
@@ -167,7 +167,7 @@ def _chained(call: Any) -> tuple[Any, int]:
         given = grad_outputs if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
         length = 1 + max(lengths.get(id(one), 0) for one in given)
         made = plain(outputs, inputs, grad_outputs, *more, **named)
-        kept.append(made)  # their ids stay theirs
+        kept.append(made)  # keeps ids unique
         lengths.update((id(one), length) for one in made)
         return made
 

@@ -1,4 +1,4 @@
-"""What the signature of a method tells."""
+"""Facts from signatures of methods."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from flowref.adapters.user.conventions.names import (
 )
 from flowref.model import SpecError, nearest
 
-# What parts of a point differ by in their names.
+# Endings by which names of a point's parts differ.
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
-# Whose classes are bases of users' own.
+# Frameworks whose classes are bases of users' classes.
 FRAMEWORKS = ("torch", "jax", "equinox", "flax", "builtins", "abc")
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def attribute(obj: Any, name: str) -> Any:
-    """An attribute, or None where there is none: a property may compute, and fail."""
+    """An attribute, or None if it is missing or its property raises."""
     try:
         return getattr(obj, name, None)
     except Exception:
@@ -40,7 +40,7 @@ def attribute(obj: Any, name: str) -> Any:
 
 
 def demand(obj: Any, option: str, name: str, more: str = "") -> None:
-    """Raise `SpecError` where an option names no method of an object; ``more``: what else it may say."""
+    """Raise `SpecError` if an option names no method of an object; ``more``: further allowed values."""
     if not callable(attribute(obj, name)):
         methods = [one for one in dir(obj) if not one.startswith("_")]
         raise SpecError(
@@ -50,12 +50,12 @@ def demand(obj: Any, option: str, name: str, more: str = "") -> None:
 
 
 def method_parameters(obj: Any, method: str) -> list[inspect.Parameter]:
-    """The parameters of a method after the object itself; none where it does not tell."""
+    """The parameters of a method after self; empty if there is no signature."""
     return parameters_of(attribute(obj, method) if method else obj)
 
 
 def required(obj: Any, method: str) -> list[str]:
-    """The positional parameters without a default."""
+    """Positional parameters without a default."""
     return [
         one.name
         for one in method_parameters(obj, method)
@@ -64,15 +64,13 @@ def required(obj: Any, method: str) -> list[str]:
 
 
 def required_by_name(obj: Any, method: str) -> list[str]:
-    """The parameters without a default that are taken by keyword alone."""
+    """Keyword-only parameters without a default."""
     taken = method_parameters(obj, method)
     return [one.name for one in taken if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
 
 
 def by_keyword(obj: Any, method: str) -> str:
-    """The parameter that a method cannot do without and takes by keyword alone, where it takes one
-    argument by place; empty otherwise.
-    """
+    """The required keyword-only parameter of a method with one positional argument; else empty."""
     taken = method_parameters(obj, method)
     places = [one for one in taken if one.kind in (*POSITIONAL, inspect.Parameter.VAR_POSITIONAL)]
     named = required_by_name(obj, method)
@@ -85,8 +83,8 @@ def by_keyword(obj: Any, method: str) -> str:
 
 
 def keyword_context_parameter(obj: Any, method: str, place: int) -> str:
-    """The parameter for a context that is None by default and stands behind this place, where another may be
-    given before it: it is taken by its name. Empty where there is none.
+    """A context parameter with default None after position ``place`` that must be passed by name, since
+    others precede it; empty if there is none.
     """
     taken = method_parameters(obj, method)
     places = [index for index, one in enumerate(taken) if one.default is None]
@@ -96,9 +94,7 @@ def keyword_context_parameter(obj: Any, method: str, place: int) -> str:
 
 
 def unpacked(obj: Any, method: str) -> tuple[str, ...]:
-    """The names that the code of a method gives to the parts of its one argument; empty where it takes
-    more, or no apart.
-    """
+    """The names into which a method unpacks its only argument; empty if it takes more, or does not unpack."""
     names, tree = required(obj, method), code_of(attribute(obj, method))
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Assign) and names == [getattr(node.value, "id", "")]:
@@ -109,7 +105,7 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
 
 
 def names_read(obj: Any, method: str) -> list[str]:
-    """The names by which the code of a method reads its one argument, a dictionary; none where it takes more."""
+    """The keys that a method reads from its only argument, a dictionary; empty if it takes more."""
     names, tree = required(obj, method), code_of(attribute(obj, method))
     read = [
         node.slice.value
@@ -122,7 +118,9 @@ def names_read(obj: Any, method: str) -> list[str]:
 
 
 def keys(obj: Any, method: str) -> tuple[str, ...]:
-    """Those of a value and of a running log-det, where a method reads nothing else of its one argument."""
+    """The keys of value and running log-det, if a method reads exactly these from its only argument; else
+    empty.
+    """
     found = names_read(obj, method)
     values = [key for key in found if normalized_name(key) in VALUES]
     running = [key for key in found if sign_of(key)]
@@ -131,20 +129,20 @@ def keys(obj: Any, method: str) -> tuple[str, ...]:
 
 
 def second(obj: Any, method: str) -> str:
-    """The name of the second positional parameter, or nothing; a switch is none."""
+    """The second positional parameter, unless it is a flag; else empty."""
     places = [one for one in method_parameters(obj, method) if one.kind in POSITIONAL]
     told = len(places) > 1 and not isinstance(places[1].default, bool)
     return places[1].name if told else ""
 
 
 def from_zero(obj: Any, method: str) -> bool:
-    """Whether the second positional parameter is a number that is zero by default."""
+    """Whether the second positional parameter is a number with default zero."""
     places = [one for one in method_parameters(obj, method) if one.kind in POSITIONAL]
     return len(places) > 1 and type(places[1].default) in (int, float) and places[1].default == 0
 
 
 def later(obj: Any, method: str) -> list[str]:
-    """The names of positional parameters after the second that have no default, or None."""
+    """Positional parameters after the second without a default, or with default None."""
     return [
         one.name
         for one in method_parameters(obj, method)[2:]
@@ -155,19 +153,19 @@ def later(obj: Any, method: str) -> list[str]:
 def first_matching_parameter(
     obj: Any, method: str, names: Callable[[str], Any], default: Any
 ) -> str:
-    """The first parameter of that default whose name is one of some, or nothing."""
+    """The first parameter with this default and a matching name; else empty."""
     taken = method_parameters(obj, method)
     return next((one.name for one in taken if one.default is default and names(one.name)), "")
 
 
 def switch(obj: Any, method: str) -> str:
-    """The parameter that asks for the log-det, which is not returned by default, or nothing."""
+    """The flag that makes a method return the log-det; else empty."""
     return first_matching_parameter(obj, method, lambda name: sign_of(name) == "add", False)
 
 
 def point_part_count(obj: Any, method: str) -> int:
-    """How many parts of a point a method takes, where its parameters without a default are called
-    alike up to an ending, as x1 and x2, or x_left and x_right; 0 where they are not.
+    """The number of parts of a point that a method takes as separate parameters, such as x1 and x2, or
+    x_left and x_right; else 0.
     """
     names = [normalized_name(name) for name in required(obj, method)]
     if len(names) not in (2, 3) or len(set(names)) < len(names):
@@ -177,9 +175,7 @@ def point_part_count(obj: Any, method: str) -> int:
 
 
 def time_interval_parameters(obj: Any, method: str) -> tuple[tuple[str, float], ...]:
-    """The parameters for the two ends of a time interval, with their values: their defaults, or 0 and 1 where
-    they have none; empty where a method has no such parameters.
-    """
+    """The parameters for the ends of a time interval with their defaults (0 and 1 if none); else empty."""
     named = {normalized_name(one.name): one for one in method_parameters(obj, method)}
     for pair in ENDS:
         if not all(name in named for name in pair):
@@ -193,9 +189,7 @@ def time_interval_parameters(obj: Any, method: str) -> tuple[tuple[str, float], 
 
 
 def span(obj: Any, method: str) -> str:
-    """The parameter for a time interval that a method takes besides points, without a default or with the
-    times from 0 to 1 as that, or nothing.
-    """
+    """The parameter for a time interval besides points, required or with default (0, 1); else empty."""
     names = required(obj, method)
     if len(names) == 2:
         return names[1] if normalized_name(names[1]) in SPANS else ""
@@ -206,7 +200,6 @@ def span(obj: Any, method: str) -> str:
 
 
 def _from_0_to_1(default: Any) -> bool:
-    """Whether a default is the times 0 and 1."""
     try:
         return [float(time) for time in default] == [0.0, 1.0]
     except (TypeError, ValueError):
@@ -214,24 +207,23 @@ def _from_0_to_1(default: Any) -> bool:
 
 
 def flag(obj: Any, method: str, default: bool = False) -> str:
-    """The parameter of that default that turns a method around, or nothing."""
+    """The flag, of this default, that reverses a method; else empty."""
     return first_matching_parameter(
         obj, method, lambda name: normalized_name(name) in FLAGS, default
     )
 
 
 def reconstructs(obj: Any, method: str) -> str:
-    """The parameter of a way back that has it take latents for what forward returned, or nothing."""
+    """The flag of an inverse for inputs that are results of forward; else empty."""
     return first_matching_parameter(
         obj, method, lambda name: normalized_name(name) in RECONSTRUCTS, False
     )
 
 
 def mode_parameter(obj: Any, method: str) -> tuple[str, tuple[Any, ...]]:
-    """The parameter ``mode`` with a word as its default, and the words among the constants of the
-    code that turn it around. Code that asks for the default word and knows none of the
-    others has a branch for whatever else is given: then the usual one stands for all. A default of
-    1 or -1 is a sign: the other one turns it around.
+    """The parameter ``mode`` with a word as default, and the words in the code's constants that reverse it.
+    Code that compares with the default alone has a branch for any other word: then the usual one is used. A
+    default of 1 or -1 is reversed by its negative.
     """
     for one in method_parameters(obj, method):
         if (
@@ -272,8 +264,8 @@ def _long(value: Any) -> bool:
 
 
 def defines_method(obj: Any, name: str) -> bool:
-    """Whether the class of an object defines a method itself: not inherited from a framework, and
-    not static.
+    """Whether the class of an object defines a non-static method itself, rather than inherit it from a
+    framework.
     """
     for base in type(obj).__mro__:
         if name in vars(base):
@@ -284,13 +276,13 @@ def defines_method(obj: Any, name: str) -> bool:
 
 
 def methods(obj: Any) -> list[str]:
-    """The methods that the classes of an object define themselves, which ask for one argument."""
+    """Methods with one required argument that the object's own classes define."""
     names = dict.fromkeys(name for base in type(obj).__mro__ for name in vars(base))
     return [name for name in names if defines_method(obj, name) and len(required(obj, name)) == 1]
 
 
 def refuses(obj: Any, method: str) -> bool:
-    """Whether all that a method does is to raise, as the way back does of a map that has none."""
+    """Whether a method does nothing but raise, as the inverse of a map without one."""
     tree = code_of(getattr(type(obj), method, None))
     body = tree.body[0].body if tree and isinstance(tree.body[0], ast.FunctionDef) else []
     said = [one for one in body if not (isinstance(one, ast.Expr) and _is_text(one.value))]
@@ -302,7 +294,7 @@ def _is_text(value: ast.expr) -> bool:
 
 
 def taken_by(obj: Any) -> bool:
-    """Whether an object offers the method ``forward`` as its own, and no placeholder of a base."""
+    """Whether an object defines ``forward`` itself, rather than inherit a base's placeholder."""
     method = getattr(type(obj), "forward", None)
     if method is None or getattr(method, "__name__", "") == "_forward_unimplemented":
         return hasattr(obj, "forward") and method is None

@@ -1,5 +1,5 @@
-"""A running log-density from which a layer should subtract, and to which it adds both ways: either it
-is wrong, or the name is, and nobody but its author knows.
+"""Running log-densities, from which a layer should subtract its log-det, with additions in both directions:
+either the sign is wrong, or the name.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ ADDED_BOTH_WAYS = (
     "it adds its log-det to {} both ways: that is a running log-det of another name (?running=add), or a running "
     "log-density with the wrong sign (?running=subtract)"
 )
-# Entries up to which a Jacobian is made, its step, what counts as no volume, and how near is the same.
+# Maximal entries for a Jacobian, the step of differences, the threshold of zero volume, and the
+# tolerance.
 ENTRIES, STEP, NONE, SAME = 64, 1e-4, 0.05, 1e-3
 
 
 def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: Any) -> None:
-    """Raise `Ambiguous` where what both directions tell as their log-det, the running argument taken
-    for a log-density, is that of the other sign, as differences have it.
+    """Raise `Ambiguous` if the log-dets of both directions, with the running argument read as a
+    log-density, are the negatives of those by finite differences.
     """
     if x[0].numel() > ENTRIES:
         return
@@ -28,7 +29,7 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
             _negates_log_det(obj, call, at, context)
             for call, at in ((dialect.forward, x), (dialect.inverse, z))
         )
-    except Exception:  # what it raises is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return
     if added:
         name = running_words(obj, way).partition("(")[2].partition(")")[0]
@@ -36,7 +37,6 @@ def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: 
 
 
 def _negates_log_det(obj: Any, call: Any, points: Any, context: Any) -> bool:
-    """Whether a call tells minus the log-det at its first points."""
     import torch
 
     point, given = points[:1], None if context is None else context[:1]

@@ -1,5 +1,5 @@
-"""Maps of vectors onto a simplex, and of points of one: one number more comes out or goes in than the others
-need. Without it the Jacobian is square, and of full rank.
+"""Maps onto and between simplices, without the dependent last coordinate: only then is the Jacobian square
+and of full rank.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from flowref.adapters.common.onto_simplex import (
 from flowref.adapters.user.conventions.volumes import volume_log_det_gaps
 from flowref.model import Dialect
 
-# What chooses it where a codomain is declared.
+# Internal key for a declared codomain.
 DECLARED = "onto_simplex"
-# What chooses it where a domain is.
+# Internal key for a declared domain.
 FROM = "from_simplex"
 
 
@@ -34,8 +34,8 @@ def call_on_simplex(
     returned: bool = False,
     less: float = 0.0,
 ) -> Any:
-    """A call of points of a simplex without their last coordinate, where it is ``given`` or has ``returned`` such, and
-    of a log-det that counts so much ``less``.
+    """A call with the last coordinate restored in its input (``given``) and dropped from its value
+    (``returned``), and ``less`` subtracted from its log-det.
     """
     import torch
 
@@ -55,7 +55,7 @@ def _simplex_convention(dialect: Dialect, less: float, given: bool, returned: bo
 
 
 def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect, str]:
-    """The dialect without the last coordinate of the simplex, and what is said of it."""
+    """The dialect of a map onto a simplex without the last coordinate, and a remark."""
     forward = partial(call_on_simplex, call=dialect.forward, returned=True)
     less = excess(volume_log_det_gaps(obj, forward, x, context), x.shape[-1])
     return _simplex_convention(dialect, less, given=False, returned=True), simplex_words(less)
@@ -64,9 +64,8 @@ def shortened(obj: Any, dialect: Dialect, x: Any, context: Any) -> tuple[Dialect
 def opened(
     obj: Any, dialect: Dialect, x: Any, latent: Any, context: Any
 ) -> tuple[Dialect, Any, str] | None:
-    """The dialect of a map of points of a simplex without their last coordinate, and without that of its
-    images where these lie on one, too; with its latents and what is said of it. None where it maps to
-    neither.
+    """The dialect of a map of points of a simplex without the last coordinate, also of its images if they
+    lie on one; with its latents and a remark. None if it maps to neither.
     """
     onto = latent.shape == x.shape and bool(
         (latent > 0).all() and (abs(latent.sum(-1) - 1) <= NEAR).all()
@@ -74,7 +73,8 @@ def opened(
     if len(x.shape) != 2 or not (onto or latent.shape[-1] == x.shape[-1] - 1):
         return None
     forward, points = partial(call_on_simplex, call=dialect.forward, given=True), without_last(x)
-    # What the log-det of a map from a simplex lacks beside that of all coordinates but the last.
+    # The difference between the log-det of a map from a simplex and that in all coordinates but the
+    # last.
     lacking = [] if onto else [-gap for gap in volume_log_det_gaps(obj, forward, points, context)]
     less = -excess(lacking, points.shape[-1])
     dialect = _simplex_convention(dialect, less, given=True, returned=onto)

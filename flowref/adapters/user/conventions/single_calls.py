@@ -1,6 +1,4 @@
-"""Calls that are made once however often they are asked for: an inverse may take a pass for each
-coordinate.
-"""
+"""Memoized calls: an inverse may take a pass per coordinate."""
 
 from __future__ import annotations
 
@@ -8,24 +6,24 @@ from typing import Any
 
 
 class Once:
-    """Calls of an object at the same points, whose results are kept."""
+    """Calls of an object at fixed points, with cached results."""
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
         self.kept: dict[tuple[Any, int, int], tuple[Any, Any]] = {}
 
     def __call__(self, call: Any, given: Any, context: Any) -> Any:
-        """What a call returns."""
+        """The cached result of a call."""
         return self._made(call, given, context, 0)
 
     def fewer(self, call: Any, given: Any, context: Any) -> Any:
-        """What it returns without the first point."""
+        """The cached result without the first point."""
         return self._made(call, given, context, 1)
 
     def _made(self, call: Any, given: Any, context: Any, first: int) -> Any:
         key = call, id(given), first
         if key not in self.kept:
             told = None if context is None else context[first:]
-            # The points are kept as well, so that no others take their place in memory.
+            # Keeping the points keeps their ids unique.
             self.kept[key] = given, call(self.obj, given[first:], told)
         return self.kept[key][1]

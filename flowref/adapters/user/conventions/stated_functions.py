@@ -1,5 +1,5 @@
-"""What a density of a user's tells of itself beside its logarithm: its distribution function by other
-methods, its quantiles, its moments.
+"""Functions that a user's density states besides its log-density: distribution functions, quantiles,
+moments.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from flowref.model import Dialect
 
 
 def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str, ...]]:
-    """The dialect of a density without a map with what it tells of itself, and what is said of it.
+    """The dialect of a density without a map with its stated functions, and a remark.
 
-    Of a map such names may be those of a part; so may they be where the log-density itself reads them,
-    and attributes that are data.
+    In a map such names may belong to a part; so may names that the log-density itself reads, and attributes
+    that are data.
     """
     if dialect.log_prob is None or dialect.forward is not None or not hasattr(x, "requires_grad"):
         return dialect, ()
@@ -55,20 +55,19 @@ def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str,
         told = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
         dialect = replace(dialect, stated=told)
         heard += [name for name, _ in asked]
-    return dialect, (f"it tells {', '.join(heard)}",) if heard else ()
+    return dialect, (f"it states {', '.join(heard)}",) if heard else ()
 
 
 def _answers(obj: Any, name: str, x: Any) -> bool:
-    """Whether a method gives a number for each point."""
     try:
         value = getattr(obj, name)(x)
         return int(value.numel()) == len(x) and bool(value.is_floating_point())
-    except Exception:  # it is asked otherwise, or tells nothing
+    except Exception:  # other arguments, or no such function
         return False
 
 
 def _is_deterministic_moment(obj: Any, one: distribution_functions.Told) -> bool:
-    """Whether a moment is told, and the same in every random state: others are estimated."""
+    """Whether a moment is stated, and equal in every random state, so that it is not estimated."""
     import torch
 
     with contextlib.suppress(Exception):

@@ -1,4 +1,4 @@
-"""Results of which a user, the object's base or its code says what they are."""
+"""Results that the user, the object's base or its code describe."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from flowref.adapters.user.conventions.readings import (
 )
 from flowref.model import SpecError, TargetError
 
-# What ?columns= may name, and the places that it gives.
+# Names in ?columns=, and the syntax of positions.
 COLUMN_VALUES, COLUMN_LOG_DETS = ("z", "x"), ("ladj", "log-det", "log_det")
 COLUMNS = re.compile(r"(\d+)(?:-(\d+))?")
-# Names in code: a log-density of latents under the base, and what else comes beside a value and its log-det.
+# Names in code of base log-densities, and of further results.
 PRIORS = re.compile(r"(log)?prior(log)?(probs?|p)?|log(p|prob)z")
 LIKELIHOODS = re.compile(r"(sum|total)?logp\w*|loglik\w*")
 DENSITIES = re.compile(r"(sum|total)?logp\w*|n?ll\w{0,3}|loglik\w*|bpd|bits\w*|loss\w*")
-# How near a log-density of latents is to that of the object's own base, and what ?returns= would then say.
+# Tolerance against the object's own base log-density, and the names for ?returns=.
 SAME = 1e-9
 ORDERS = ("z,log_prior,ladj", "z,ladj,log_prior")
 
 
 def columns_reading(result: Result) -> Reading | None:
-    """One array in whose columns value, log-det and more stand side by side: as ?columns= says, and never guessed."""
+    """One array with value, log-det and more as columns, by ?columns= only; None without the option."""
     out, text = result.out, result.chosen.get("columns", "")
     if not text or (result.name == "inverse" and entry_count(out) in (-1, result.size)):
         return None
@@ -66,7 +66,7 @@ def columns_reading(result: Result) -> Reading | None:
 
 
 def columns_of(text: str) -> dict[str, tuple[int, int]]:
-    """The first and the last column of each name that ?columns= gives. Raises: `SpecError`."""
+    """Name -> first and last column of a typed ?columns=. Raises `SpecError`."""
     places = {}
     for part in text.split(","):
         name, _, place = part.strip().partition(":")
@@ -82,18 +82,18 @@ def columns_of(text: str) -> dict[str, tuple[int, int]]:
 
 
 def stated_reading(result: Result) -> Reading | None:
-    """As ?returns= says; of a way back where it returns as many things, of the same sizes."""
+    """The reading by ?returns=; for the inverse if it returns as many things of the same sizes."""
     said = result.chosen.get("returns", "")
     if not said or is_array(result.out):
         return None
     if isinstance(result.out, Mapping) or fields_of(result.out):
-        return None  # by its keys
+        return None  # by keys
     names = names_of(said)
     if result.name == "forward":
         return reading_in_order(result, names, "as declared") if result.several else None
     if not isinstance(result.out, tuple) or len(result.out) < 3 or len(names) != len(result.out):
         return None
-    # Log-densities are of latents, and stand for something else here.
+    # Log-densities refer to latents, and mean something else for the inverse.
     told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
     expected = {"z": result.size, "x": result.size, "ladj": result.rows, "det": result.rows}
     fits = all(
@@ -110,8 +110,8 @@ def names_of(said: str) -> list[str]:
 
 
 def of_base(result: Result) -> Reading | None:
-    """A latent with two numbers for each point, one of which is the log-density that the object's own base gives of
-    the latent; None where it is neither, or both.
+    """A latent with two numbers per point, one of which equals the base's log-density of the latent; None
+    if neither does, or both.
     """
     out, rows = result.out, result.rows
     if result.name != "forward" or not result.several or len(out) != 3:
@@ -120,7 +120,7 @@ def of_base(result: Result) -> Reading | None:
         return None
     try:
         expected = calls.base_log_prob(result.obj, out[0], None, calls.base_name(result.obj))
-    except Exception:  # it has none, or one of other latents
+    except Exception:  # no base, or one of other latents
         return None
     if tuple(expected.shape) != (rows,):
         return None
@@ -137,8 +137,8 @@ def of_base(result: Result) -> Reading | None:
 
 
 def by_names(result: Result) -> Reading | None:
-    """Several things in the order in which code names them: a statement ``return log_p, logdet, z`` is no guess. None
-    where names do not tell one value and one log-det apart from all else, or where the value comes first in a pair.
+    """Several results, in the order of names in the code: ``return log_p, logdet, z`` is unambiguous. None
+    if the names do not determine one value and one log-det, or a pair begins with the value.
     """
     out = result.out
     if result.name != "forward" or not isinstance(out, tuple) or len(out) < 2:
@@ -158,8 +158,8 @@ def by_names(result: Result) -> Reading | None:
 
 
 def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
-    """What to say of a log-density that comes beside a value and its log-det and has no part in what is read: whether
-    it is one of latents or of data its name does not tell. Empty where there is none.
+    """The remark on a returned log-density that is not used, since its name does not say whether it is of
+    latents or of data; empty if there is none.
     """
     if "log_prior" in roles:
         return ""
@@ -178,7 +178,7 @@ def _unjudged(result: Result, names: tuple[str, ...], roles: list[str]) -> str:
 
 
 def _role(name: str, part: Any, result: Result) -> str:
-    """What a returned thing is by its name and its size; empty where these do not tell."""
+    """The role of a result by its name and size; empty if undetermined."""
     size = _entry_count(part)
     if size == result.size and size != result.rows:
         return "z"
@@ -192,14 +192,14 @@ def _role(name: str, part: Any, result: Result) -> str:
 
 
 def _entry_count(part: Any) -> int:
-    """The entries of an array or of a list of them; -1 of all else."""
+    """The entries of an array or of a list of arrays; -1 for anything else."""
     if isinstance(part, tuple | list):
         return sum(map(_entry_count, part)) if part and all(map(is_array, part)) else -1
     return entry_count(part)
 
 
 def _returned(code: Any) -> Iterator[tuple[str, ...]]:
-    """The names in each return statement of a function that returns several things by name."""
+    """The names in each return statement that returns several names."""
     tree = code_of(code)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):

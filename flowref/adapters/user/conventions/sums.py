@@ -1,4 +1,4 @@
-"""Log-densities that return one number for a batch: the sum over its points, or their mean."""
+"""Log-densities that return one number per batch: the sum over its points, or their mean."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flowref.adapters.user.conventions import method_calls
 from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.names import NEGATIVE, normalized_name
 
-# What may be off, beside the largest number, where points are asked one by one.
+# Relative tolerance when points are called one by one.
 OFF = 1e-6
-# What is said of a method that is called as one that gives a number for each point is.
+# The promise that marks such a method.
 SUMMED = "batch-sum"
 
 
 def of_each(call: Any, obj: Any, x: Any, context: Any) -> tuple[Any, str]:
-    """A log-density as one of single points, and how it adds up a batch; as it is, and nothing, where it
-    gives a number for each, or where what it gives for a batch is not told by its points.
+    """The log-density called for single points, and "the sum" or "the mean"; unchanged with "" if it returns
+    a number per point, or its batch number is neither.
     """
     rows = len(x)
     whole = call(obj, x, context)
@@ -28,7 +28,7 @@ def of_each(call: Any, obj: Any, x: Any, context: Any) -> tuple[Any, str]:
         single = partial(method_calls.each_row, call=call)
         each = single(obj, x, context)
         first = call(obj, x[:2], None if context is None else context[:2])
-    except Exception:  # of one point it may be none
+    except Exception:  # it may reject one point
         return call, ""
     room = OFF * (1 + float(each.abs().sum()))
     for words, share in (("the sum", 1.0), ("the mean", 1 / rows)):
@@ -44,8 +44,8 @@ def of_each(call: Any, obj: Any, x: Any, context: Any) -> tuple[Any, str]:
 def settle_sum(
     obj: Any, call: Any, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Any, str, dict[str, Any]]:
-    """The log-density of single points, what the line says of it, and what is promised: it is a slip
-    of a method that is called log_prob, which is not told otherwise.
+    """The log-density of single points, the remark, and promises: an undeclared sum from a method named
+    log_prob is a bug that laws report.
     """
     single, words = of_each(call, obj, x, context)
     if not words:
@@ -53,5 +53,5 @@ def settle_sum(
     name = calls.method_of(call)
     told = "returns" in chosen or "log_prob" in chosen or "sum" in normalized_name(name)
     minus = "minus " * (calls.density_method(call) in NEGATIVE)
-    said = f"log-density: {minus}{words} over the batch, asked of point by point"
+    said = f"log-density: {minus}{words} over the batch, evaluated point by point"
     return single, said, {} if told else {SUMMED: True}

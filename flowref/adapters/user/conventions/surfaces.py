@@ -1,5 +1,5 @@
-"""Maps and densities of points of a manifold, in coordinates of it: in these a Jacobian is square, and what is with
-respect to an area is with respect to a volume. Which manifold is declared, or is that on which samples or images lie.
+"""Maps and densities on a manifold, in coordinates: there the Jacobian is square, and densities per area
+are per volume. The manifold is declared, or found as the one that samples or images lie on.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, d
 from flowref.model import manifold as manifolds
 from flowref.model.manifold import NEAR, Manifold
 
-# Points that are looked at, relative to which singular values are none in single and in double precision, entries of
-# an event up to which a manifold is looked for, and of which share of samples none may be another one.
+# Number of points, relative singular values that count as zero in single and double precision,
+# maximal entries of an event, and the minimal share of distinct samples.
 POINTS, NONE, ROUNDED, FEW, DISTINCT = 512, 1e-6, 1e-10, 96, 0.9
-# By how much a point is moved off a manifold, and how far a density that means its volume falls there at most.
+# Factors that move a point off a manifold, and the maximal drop of the log-density of a proper
+# density there.
 OFF, FALLEN = (0.5, 1.6), 5.0
-# Points by which the mass of a density is estimated, how much they spread beside its samples, and how far it may be
-# from one.
+# Points for estimating a mass, their spread relative to samples, the clipping of weights, and the
+# tolerance for mass one.
 DRAWN, WIDER, CLIPPED, MASS = 20_000, 1.3, 5.0, 0.05
-# Widths of angles, in the units that they come in; multiples of one that change nothing, and a move that is no period.
+# Full turns in usual units; multiples of a turn that change nothing, and a shift that is no period.
 PERIODS = (2 * math.pi, math.pi, 360.0, 180.0, 24.0, 2.0, 1.0)
 TURNS, NO_PERIOD = (1, 2, -1), (0.731, -1.377)
 
 
 def surface_of(obj: Any, dialect: Dialect, x: Any, domain: Support) -> Manifold | None:
-    """The manifold on which an object is what it says that it is; None where it is one of volumes, as most are. ``x``: a
-    batch of ordinary points; ``domain``: the set that was declared, or found. Raises `TargetError` in one sentence where
-    samples or images do not lie on the manifold that is declared.
+    """The manifold on which an object is defined; None if it has full dimension. ``x``: a batch of ordinary
+    points; ``domain``: the declared or found support. Raises `TargetError` in one sentence if samples or
+    images are off the declared manifold.
     """
     event = tuple(x.shape[1:])
     if domain.kind in CURVED or (domain.kind == "simplex" and dialect.forward is None):
         return _declared_manifold(Once(obj), dialect, x, domain.kind)
     if domain.kind != "real" or len(event) > 3 or not 1 <= math.prod(event) <= FEW:
         return None
-    with contextlib.suppress(Exception):  # what calls raise is the laws' affair
+    with contextlib.suppress(Exception):  # exceptions are reported by laws
         if dialect.forward is not None:
             return _of_map(Once(obj), dialect.forward, x)
         if dialect.log_prob is not None:
@@ -53,7 +54,9 @@ def surface_of(obj: Any, dialect: Dialect, x: Any, domain: Support) -> Manifold 
 
 
 def in_coordinates(dialect: Dialect, within: Manifold, image: Manifold) -> Dialect:
-    """How an object is called with coordinates of a manifold; ``image``: the same manifold, in those of its images."""
+    """The dialect in coordinates of a manifold; ``image``: the same manifold in the coordinates of its
+    images.
+    """
     there, back = {"within": within, "image": image}, {"within": image, "image": within}
     data, latents = (within, image) if dialect.normalizing == "forward" else (image, within)
     if dialect.forward is None:
@@ -80,7 +83,7 @@ def in_coordinates(dialect: Dialect, within: Manifold, image: Manifold) -> Diale
 def surface_map(
     obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold, image: Manifold
 ) -> Any:
-    """A map of the manifold, with the log-det of volumes of its coordinates."""
+    """A map of the manifold in coordinates, with the log-det of coordinate volumes."""
     y, ladj = call(obj, _point(within, u), context)
     v = image.coordinates(y)
     if ladj is None:
@@ -91,19 +94,19 @@ def surface_map(
 
 
 def surface_log_prob(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
-    """A density on the manifold, per volume of its coordinates; without a graph where the object records none."""
+    """A log-density per volume of coordinates, detached if the object records no graph."""
     told = call(obj, _point(within, u), context)
     recorded = getattr(told, "requires_grad", True)
     return told + within.log_area(u if recorded else u.detach())
 
 
 def _point(within: Manifold, u: Any) -> Any:
-    """The points of coordinates, which of another number are refused."""
+    """The points of coordinates ``(n, *shape)``; wrong numbers of coordinates raise."""
     return within.point(u.reshape(len(u), *within.shape))
 
 
 def sample_coordinates(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
-    """The coordinates of samples; of many for each context with that axis in front."""
+    """The coordinates of samples, with the axis of contexts in front if there are several per context."""
     x = call(obj, count, *given)
     lead = len(x.shape) - len(within.event)
     if lead == 1:
@@ -113,14 +116,14 @@ def sample_coordinates(obj: Any, count: int, *given: Any, call: Any, within: Man
 
 
 def drawn_with(obj: Any, count: int, *given: Any, call: Any, within: Manifold) -> Any:
-    """The coordinates of samples, and the log-densities that come with them."""
+    """The coordinates of samples, and their log-densities."""
     x, log_p = call(obj, count, *given)
     u = within.coordinates(x)
     return u, log_p + within.log_area(u).reshape(log_p.shape)
 
 
 def seen_from_images(dialect: Dialect, obj: Any, within: Manifold, x: Any) -> Manifold:
-    """The manifold in coordinates of which those of images are ordinary where those of points are."""
+    """The manifold in coordinates in which images are ordinary where points are."""
     if dialect.forward is None or within.origin is None:
         return within
     with contextlib.suppress(Exception):
@@ -133,7 +136,7 @@ def seen_from_images(dialect: Dialect, obj: Any, within: Manifold, x: Any) -> Ma
 
 
 def _fitting(event: Shape) -> Iterator[tuple[str, Manifold]]:
-    """The manifolds that events of a shape may lie on, the smallest first."""
+    """Manifolds for events of a shape, smallest first."""
     if event[-2:] == (3, 3):
         yield "so3", manifolds.rotations(event)
     if event and event[-1] > 1:
@@ -142,16 +145,16 @@ def _fitting(event: Shape) -> Iterator[tuple[str, Manifold]]:
 
 
 def _uniform(kind: str, x: Any, scale: float = 1.0) -> Any:
-    """Uniform points of a manifold, as many as ``x`` has, times a number."""
+    """Uniform points of a manifold, as many as in ``x``, times ``scale``."""
     points = draw_points(Support.parse(kind), tuple(x.shape), np.random.default_rng(0))
     return manifolds.alike(scale * points, x)
 
 
-# What is declared.
+# Declared manifolds.
 
 
 def refuse_event(kind: str, event: Shape) -> None:
-    """Raises: `TargetError` where events of a shape are no points of a declared manifold."""
+    """Raise `TargetError` if events of a shape cannot be points of a declared manifold."""
     shaped = {
         "so3": (event[-2:] == (3, 3), "3,3"),
         "sphere": (len(event) > 0 and event[-1] > 1, "3"),
@@ -230,11 +233,11 @@ def _more(x: Any) -> Any:
     return manifolds.alike(noise, x)
 
 
-# What is found.
+# Manifolds found by calls.
 
 
 def _samples(once: Once, dialect: Dialect, x: Any) -> Any:
-    """Samples that are as ordinary points are; None where there are none."""
+    """Samples in the form of points; None if there are none."""
     if dialect.sample is None:
         return None
     jax: Any = sys.modules.get("jax")
@@ -250,13 +253,13 @@ def _samples(once: Once, dialect: Dialect, x: Any) -> Any:
 
 
 def _plain(x: Any) -> Array:
-    """An array as numbers."""
     return np.asarray(x.detach() if hasattr(x, "detach") else x, dtype=np.float64)
 
 
 def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Manifold | None:
-    """The manifold that a map keeps, where its log-det is none of volumes: it brings points beside the manifold on to it,
-    or keeps no multiple of the manifold, or its log-det is that of areas. A subspace on which all images lie.
+    """The manifold that a map preserves, if its log-det is not that of full-dimensional volume: it maps
+    points off the manifold onto it, or does not preserve scaled copies, or its log-det is per area; also a
+    subspace with all images.
     """
     event = tuple(x.shape[1:])
     for kind, found in _fitting(event):
@@ -288,14 +291,14 @@ def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Manifold | None:
 
 
 def _flat(obj: Any, x: Any, context: Any = None, *, call: Any, event: Shape) -> Any:
-    """A map of events laid flat."""
+    """A map with events flattened."""
     y, ladj = call(obj, x.reshape(len(x), *event), context)
     return y.reshape(len(x), -1), ladj
 
 
 def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
-    """The manifold on which all samples lie, unless the density falls beside a sphere, as one of volumes does; the sphere
-    where it is the same on each ray; the torus where it is periodic.
+    """The manifold on which all samples lie, unless the density drops off a sphere as one of full dimension
+    does; the sphere if it is constant along rays; the torus if it is periodic.
     """
     log_prob, points = dialect.log_prob, _samples(once, dialect, x)
     assert log_prob is not None
@@ -321,18 +324,18 @@ def _of_density(once: Once, dialect: Dialect, x: Any) -> Manifold | None:
 
 
 def _falls(once: Once, log_prob: Callable[..., Any], points: Any) -> bool:
-    """Whether a density is a finite number beside a sphere, and much smaller than on it."""
+    """Whether a density is finite off a sphere, and much smaller than on it."""
     here = _plain(log_prob(once.obj, points, None))
     try:
         beside = [_plain(log_prob(once.obj, share * points, None)) for share in OFF]
-    except Exception:  # it refuses what is no unit vector
+    except Exception:  # it accepts unit vectors only
         return False
     most = np.max(beside, axis=0)
     return bool((np.isfinite(most) & (most < here - FALLEN)).mean() > 0.5)
 
 
 def _half(once: Once, log_prob: Callable[..., Any], found: Manifold, points: Any) -> Manifold:
-    """Axes, where all samples lie on one half of a sphere and opposite points have the same density."""
+    """Axes, if all samples lie on a half sphere and antipodal points have equal density; else the sphere."""
     last = points[..., -1]
     sides = [
         side for side in (points[..., 0], last) if bool((side >= 0).all() or (side <= 0).all())
@@ -345,8 +348,8 @@ def _half(once: Once, log_prob: Callable[..., Any], found: Manifold, points: Any
 
 
 def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
-    """The manifold on which alone a density is a number, or the sphere where it is the same along each ray, and not
-    everywhere; None of any other.
+    """The manifold outside of which a density is not finite, or the sphere if it is constant along rays and
+    varies otherwise; else None.
     """
 
     def told(points: Any) -> Array:
@@ -365,7 +368,7 @@ def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
 
 
 def _real(points: Any) -> Array | None:
-    """Points laid flat, where they are few and distinct real numbers."""
+    """Points as ``(n, entries)``, if entries are few and rows are distinct; else None."""
     array = _plain(points)
     flat = array.reshape(len(array), -1)
     if not 1 < flat.shape[1] <= FEW or len(np.unique(flat, axis=0)) < DISTINCT * len(flat):
@@ -374,7 +377,9 @@ def _real(points: Any) -> Array | None:
 
 
 def _sphere_through(points: Any) -> Manifold | None:
-    r"""The sphere of another center or radius on which all of some vectors lie: $|x|^2 = 2 c x + r^2 - |c|^2$."""
+    """The sphere through vectors, by least squares: $|x|^2 = 2 c x + r^2 - |c|^2$; None if they lie on
+    none.
+    """
     flat = _real(points) if len(points.shape) == 2 else None
     if flat is None:
         return None
@@ -392,7 +397,7 @@ def _sphere_through(points: Any) -> Manifold | None:
 
 
 def _subspace(points: Any) -> Manifold | None:
-    """The subspace on which all of some points lie; None where they fill the space, or are no real numbers."""
+    """The subspace of points; None if they have full dimension, or are not real."""
     array, flat = _plain(points), _real(points)
     if flat is None:
         return None
@@ -404,12 +409,12 @@ def _subspace(points: Any) -> Manifold | None:
         return None
     basis = ways[:size].T.copy()
     if np.abs(center - basis @ (basis.T @ center)).max() <= NONE * values[0]:
-        center = np.zeros_like(center)  # it goes through the origin
+        center = np.zeros_like(center)  # a subspace through the origin
     return manifolds.subspace(array.shape[1:], basis, center)
 
 
 def _steady(once: Once, dialect: Dialect, found: Manifold) -> bool:
-    """Whether samples lie on the same manifold after parameters were moved."""
+    """Whether samples stay on the manifold after parameters move."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(once.obj, torch.nn.Module) or dialect.sample is None:
         return True
@@ -421,13 +426,13 @@ def _steady(once: Once, dialect: Dialect, found: Manifold) -> bool:
             one.add_(0.1 * noise.to(one))
         try:
             return found.holds(dialect.sample(moved, POINTS, None))
-        except Exception:  # what moved weights do is the laws' affair
+        except Exception:  # exceptions after moving weights are reported by laws
             return True
 
 
 def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) -> Manifold | None:
-    """The torus on which a density is, where it repeats along a coordinate: on one period, the smallest that all samples
-    lie within, else a whole turn.
+    """The torus of a density that is periodic in a coordinate, with the smallest period that contains all
+    samples, else a full turn; None if there is none.
     """
     x = x[:4]
     flat = x.reshape(len(x), -1)
@@ -456,7 +461,7 @@ def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) ->
 
 
 def _period(found: list[float], samples: Any, axis: int) -> float:
-    """The smallest period that samples lie within; a whole turn where they show none."""
+    """The smallest period that contains all samples along an axis; a full turn if there are none."""
     if samples is not None:
         column = np.asarray(samples).reshape(len(samples), -1)[:, axis]
         within = [one for one in found if np.ptp(column) <= one * (1 + 1e-6)]
@@ -466,9 +471,7 @@ def _period(found: list[float], samples: Any, axis: int) -> float:
 
 
 def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: str) -> Manifold:
-    """A manifold with the measure that a density on it is per, of those that are usual; the first where it has mass one
-    per none of them.
-    """
+    """The manifold with the usual measure under which the density has mass one; the first if none has."""
     others: list[Manifold] = []
     freedom = 1.0 if kind == "so3" else math.inf  # that of uniform rotations
     if kind == "so3":
@@ -495,7 +498,9 @@ def _measured(once: Once, dialect: Dialect, found: Manifold, points: Any, kind: 
 def _importance_sampled_mass(
     log_density: Callable[..., Any], samples: Any, freedom: float
 ) -> float:
-    """The mass of a density, by points of Student's t distribution that spreads a little wider than samples do."""
+    """The mass of a density by importance sampling from a Student t distribution slightly wider than the
+    samples.
+    """
     flat = _plain(samples).reshape(len(samples), -1)
     size = flat.shape[1]
     low, middle, high = np.quantile(flat, (0.25, 0.5, 0.75), axis=0)

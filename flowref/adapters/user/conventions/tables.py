@@ -1,4 +1,4 @@
-"""The tables of conventions as the guide shows them."""
+"""The tables of conventions for the guide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flowref.adapters.user.extras import EXTRAS, PADDING
 
 
 def convention_tables() -> str:
-    """Names, arguments, results, forms of log-dets and normalizers that are recognized, as tables of docs/guides/recognised.md."""
+    """Tables of names, arguments, results, forms of log-dets and normalizers, for
+    docs/guides/recognised.md.
+    """
     named = [(f"`{one.example}`", one.words) for one in ROLES]
     given = [(f"`{one.example}`", one.words) for one in ARGUMENTS.values() if one.example]
     extras = [(f"`{one.example}`", one.words) for one in (*EXTRAS, PADDING)]
@@ -29,15 +31,13 @@ def convention_tables() -> str:
     kinds = [(one.said.format("i, j, ..."), one.name) for one in KINDS]
     relatives = [one.said.format("...").rpartition(": ")[::2] for one in RELATIVES if one.said]
     parts = [
-        _markdown_table(("map and way back", "is"), named),
+        _markdown_table(("map and inverse", "is"), named),
         _markdown_table(("a call takes", "which is"), given),
         _markdown_table(("an argument besides points", "is given"), extras),
         _markdown_table(("a call returns", "which is"), returned),
         _markdown_table(("a log-det that needs an option", "is"), forms),
-        _markdown_table(("a layer that normalizes, as its calls show", "is"), kinds),
-        _markdown_table(
-            ("what is called a batch norm, or acts as one when it is new", "is"), relatives
-        ),
+        _markdown_table(("a layer that normalizes", "is"), kinds),
+        _markdown_table(("a layer named batch norm, or acting as one when new", "is"), relatives),
     ]
     return "\n\n".join(parts)
 

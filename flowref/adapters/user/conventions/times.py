@@ -1,4 +1,4 @@
-"""Maps over an interval of time that are asked for parts of it."""
+"""Maps over a time interval that can be evaluated over parts of it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from flowref.adapters.user.conventions.call_forms import Chosen
 from flowref.adapters.user.conventions.roles import forward_way
 from flowref.model import Dialect
 
-# A part of the time that is tried, and what may be off, beside the largest number, where the whole of it
-# is asked for in other words.
+# A part of the interval, and the relative tolerance.
 PART, OFF = (0.0, 0.5), 1e-6
 
 
 def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen) -> Dialect:
-    """The dialect of a map whose forward takes the ends of its time, with how it is asked for a part
-    of it, and for its states on the way; as it is where a call with other times shows nothing.
+    """The dialect of a map whose forward takes the ends of its time interval, with calls for parts of it
+    and for intermediate states; unchanged if calls at other times show nothing.
     """
     way = None if dialect.forward is None or "forward" in chosen else forward_way(obj, chosen)
     if way is None or way.method:
@@ -46,11 +45,11 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
 
 
 def _covers_whole_time(obj: Any, forward: Any, part: Any, x: Any, context: Any) -> bool:
-    """Whether the whole of the time is what forward takes, and a part of it leads elsewhere."""
+    """Whether forward equals the call over the whole interval, and differs over a part."""
     try:
         usual, whole = forward(obj, x, context), part(obj, x, context, 0.0, 1.0)
         half = part(obj, x, context, *PART)
-    except Exception:  # times may have to be whole numbers
+    except Exception:  # times may have to be integers
         return False
     if whole[0].shape != usual[0].shape or half[0].shape != usual[0].shape:
         return False
@@ -61,7 +60,6 @@ def _covers_whole_time(obj: Any, forward: Any, part: Any, x: Any, context: Any) 
 
 
 def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
-    """Whether three times have three states."""
     try:
         found = stages(obj, x, context, (0.0, 0.5, 1.0))[0]
     except Exception:
@@ -70,8 +68,8 @@ def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
 
 
 def _tells(obj: Any, forward: Any, stages: Any, x: Any, context: Any) -> bool:
-    """Whether what is stacked beside the states at both ends has the log-det of the whole time last, in the
-    form in which forward returns it.
+    """Whether the log-dets stacked with the states at both ends finish with that of the whole interval, in
+    forward's form.
     """
     ladj = stages(obj, x, context, (0.0, 1.0), told=True)[1]
     whole = forward(obj, x, context)[1]
@@ -81,8 +79,8 @@ def _tells(obj: Any, forward: Any, stages: Any, x: Any, context: Any) -> bool:
 
 
 def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any, ends: Any) -> Any:
-    """A call over a part of its time, of which ``start`` and ``end`` are shares. ``ends``: the parameters
-    for the ends of the whole, with their values; of one parameter for both its name alone.
+    """A call over a part of its interval, from fraction ``start`` to ``end``. ``ends``: the parameters for
+    both ends with their values, or the name of one for both.
     """
     if isinstance(ends, str):
         return retimed(call, {}, {ends: f"{method_calls.TIMES}{start!r} {end!r}"})(obj, x, context)
@@ -94,9 +92,7 @@ def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any,
 def on_the_way(
     obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str, told: bool = False
 ) -> Any:
-    """The states that a call returns for several times, stacked, and beside them its log-dets; these are
-    None where they are not ``told``, or no number for each state.
-    """
+    """The states at several times, stacked, and their log-dets; None unless ``told`` and one per state."""
     import torch
 
     times = method_calls.TIMES + " ".join(repr(float(share)) for share in shares)
@@ -112,9 +108,7 @@ def on_the_way(
 
 
 def retimed(call: Any, given: Any, bound: Any) -> Any:
-    """A partial function in which, however deep, fixed keywords, or what parameters are given, are
-    others.
-    """
+    """A partial function with its fixed keywords, and given parameters, replaced at any depth."""
     if not isinstance(call, partial):
         return call
     words = {name: retimed(value, given, bound) for name, value in call.keywords.items()}

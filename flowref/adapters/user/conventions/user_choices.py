@@ -1,6 +1,5 @@
-"""What a user chooses where conventions are ambiguous: by an option of the spec, by an attribute of
-the factory, or by one of the object. The first of these that says something counts; where none names a
-call, the names of methods do (`roles`).
+"""Choices for ambiguous conventions: by an option of the spec, an attribute of the factory, or one of the
+object, in this order; if none names a call, names of methods decide (`roles`).
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.signatures import attribute
 from flowref.model import CONVENTIONS, SpecError
 
-# Who names one of these says which calls are meant.
+# Options that name calls.
 ROLES = {"forward", "inverse", "log_prob"}
 
 
 def chosen_of(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """What is chosen, by name; where nobody names a call, what the names of methods say."""
+    """The choices by name; if no call is named, those implied by names of methods."""
     chosen = choices(obj, factory, options)
     return chosen if chosen.keys() & ROLES else {**chosen, **roles_of(obj)}
 
 
 def contradictions(obj: Any, factory: Any) -> list[str]:
-    """Where a factory chooses otherwise than its object, a sentence each."""
+    """A sentence for each choice of a factory that differs from its object's."""
     of_object, of_factory = choices(obj, None, {}), choices(None, factory, {})
     return [
         f"{name}={value} of its factory stands, though the object says {of_object[name]}"
@@ -33,7 +32,7 @@ def contradictions(obj: Any, factory: Any) -> list[str]:
 
 
 def choices(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str]:
-    """What is chosen by those who say it, by name."""
+    """The stated choices by name."""
     chosen: dict[str, str] = {}
     for name in CONVENTIONS:
         for owner in (obj, factory):
@@ -46,7 +45,7 @@ def choices(obj: Any, factory: Any, options: Mapping[str, str]) -> dict[str, str
 
 
 def normalizing_of(chosen: Mapping[str, str]) -> str:
-    """Which call maps data to latents, as is chosen: forward where nobody says. Raises: `SpecError` for what is neither."""
+    """The direction from data to latents; forward by default. Raises `SpecError`."""
     call = chosen.get("normalizing", "forward")
     if call not in ("forward", "inverse"):
         raise SpecError(f"normalizing was given as {call!r}; expected forward or inverse")

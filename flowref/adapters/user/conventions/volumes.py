@@ -1,16 +1,16 @@
-"""Whether a log-det is that of the Jacobian of what the same call returns."""
+"""Whether a returned log-det is that of the returned value's Jacobian."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Entries of an event up to which a Jacobian is made, points at which it is, and how near log-dets are that agree.
+# Maximal entries for a Jacobian, number of points, and the tolerance.
 FEW, ROWS, NEAR = 64, 3, 1e-4
 
 
 def volume_log_det_gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float]:
-    """By how much the log-det of a call on vectors is larger than that of its Jacobian, at a few points; none
-    where it cannot be made.
+    """Returned log-det minus that of the Jacobian, at a few vectors; empty if the Jacobian cannot be
+    computed.
     """
     import torch
 
@@ -25,12 +25,12 @@ def volume_log_det_gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float
             )
             told = call(obj, x[row : row + 1], given)[1]
             found.append(float((told.reshape(-1)[0] - torch.linalg.slogdet(jacobian)[1]).detach()))
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             return []
     return found
 
 
 def agrees(obj: Any, call: Any, x: Any, context: Any = None) -> bool:
-    """Whether the log-det of a call is that of its Jacobian, at a few points."""
+    """Whether a log-det is that of the Jacobian, at a few points."""
     apart = volume_log_det_gaps(obj, call, x, context)
     return bool(apart) and all(abs(gap) <= NEAR for gap in apart)

@@ -1,8 +1,8 @@
-"""Users' code in JAX with no adapter written: objects that follow a protocol.
+"""Users' code in JAX without an adapter: objects that follow a protocol.
 
-A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or one of the pairs
-of `ROLES`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``, or two
-functions that are called so. All of them take batches, or single events, over which they are mapped by `jax.vmap`.
+A bijection is ``forward(x) -> (z, log_det)`` with ``inverse(z) -> (x, log_det)``, or one of the pairs of
+`ROLES`, or a pair of functions; a density is ``log_prob(x)`` with ``sample(key, n)``, or two functions of
+these names. Calls take batches, or single events, which are mapped by `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -54,22 +54,24 @@ from flowref.adapters.user.jax.jax_call_evidence import resolve_jax_object, way_
 from flowref.adapters.user.jax.traces import of_derived
 from flowref.model import Adapter, Dialect, TargetError
 
-# Beside a map that returns its value alone, where several methods are named after a log-det.
+# Names of a log-det, for a map that returns its value alone and has several such methods.
 LOG_DETS = (USUAL, names.BESIDE["forward"], "log_det_jacobian", "log_det")
-# Where the state of a pair is -> how the methods of its module are found.
+# Where the state of a pair is -> prefix of the methods of its module.
 BESIDE = {LINEN: BOUND, EQUINOX: STATED}
-# Options that say what calls return, and what of it is a running log-det.
+# Options about what calls return, and about running log-dets.
 RETURNING = ("returns", "columns", "latents", "ladj_list", "running", LOG_DET, OF_INVERSE)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an object, as far as its attributes tell; `resolve_jax_object` completes it by calls."""
+    """The calling convention of an object from its attributes, completed by `resolve_jax_object`; None if
+    it follows no protocol.
+    """
     return recognized(obj, {})
 
 
 def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
-    """The same, with the methods that a user names: ``forward``, ``inverse``, ``sample``. A map without a
-    way back that has a flag for the direction goes back by it.
+    """The calling convention with methods named by the user: ``forward``, ``inverse``, ``sample``. A map
+    without an inverse method may have a flag for the direction.
     """
     found = _recognized(obj, chosen)
     if found is None and (named := roles_of(owner_of(obj))):
@@ -81,9 +83,9 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
         return found
     way = way_of(found.forward)
-    if not isinstance(way, Way):  # a batch norm's is its own
+    if not isinstance(way, Way):  # a batch norm has its own call
         return found
-    # what only wraps a function has the signature of that, and its method none
+    # The wrapper of a function has its signature, unlike its __call__
     run = obj if way.method == "__call__" else method_of(obj, way.method)
     if not (flag := flag_of(run)):
         return found
@@ -93,14 +95,11 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
 
 
 def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What a user says of it."""
     return tuple((name, chosen[name]) for name in RETURNING if name in chosen)
 
 
 def _declared_convention(found: Dialect, said: tuple[tuple[str, str], ...]) -> Dialect:
-    """The dialect of a map of which a user says what its calls return; that of a density where it is its log-density
-    alone.
-    """
+    """The dialect of a map with declared returns; that of a density if it returns a log-density alone."""
     there = replace(way_of(found.forward), chosen=said)
     if dict(said).get("returns") == "log_prob":
         return replace(
@@ -121,7 +120,7 @@ def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
                 found = of_methods(owner, chosen, before)
             elif (layer := jax_normalizers.recognized(tuple(obj))) is not None:
                 found = layer[0]
-            elif hasattr(obj, "_fields"):  # a named tuple with methods of its own
+            elif hasattr(obj, "_fields"):  # a named tuple with methods
                 found = of_methods(obj, chosen)
         return found
     if inspect.isfunction(obj):
@@ -135,15 +134,15 @@ def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
 
 
 def module_with_variables(obj: tuple[Any, ...] | list[Any]) -> tuple[Any, str]:
-    """The module in a pair with its variables (flax) or its state (equinox), and how its methods are
-    found; None where it is no such pair.
+    """The module of a pair with variables (flax) or state (equinox), and the prefix of its methods; None if
+    the pair is neither.
     """
     found = BESIDE.get(style_of(*obj), "") if len(obj) == 2 else ""
     return (obj[0], found) if found else (None, "")
 
 
 def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect | None:
-    """The dialect of an object with methods; ``before``: how they are found."""
+    """The dialect of an object with methods, found under the prefix ``before``; None if it has none."""
     there, back = _pair(obj, chosen)
     found: dict[str, Any] = {}
     if there and contributions.draws(owner_of(obj), chosen) is not None:
@@ -189,8 +188,8 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
 
 
 def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]:
-    """The method that tells the log-det of a map, and how many arguments it takes: the one that a user names, or
-    that is called so; empty where there is none, or several.
+    """The method of a separate log-det and its number of arguments, named by the user or as usual; empty if
+    there is none, or several.
     """
     name = chosen.get(LOG_DET, "")
     if name == NOTHING or OF_INVERSE in chosen or _both(there):
@@ -206,20 +205,20 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
 
 
 def _unknown_parameters(obj: Any, before: str) -> list[str]:
-    """What has to be given to a call besides keys and what is known."""
+    """Required parameters besides keys and known ones."""
     known = {*KEYS, *names.FLAGS, *EVALUATING, *(("state",) if before == STATED else ())}
     return [name for name in required(in_eval_mode(obj)) if name not in known]
 
 
 def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
-    """The names of the map and of its way back, empty where there is none."""
+    """The names of forward and inverse; empty where missing."""
     named = chosen.get("forward", ""), chosen.get("inverse", "")
     for option, name in zip(("forward", "inverse"), named, strict=True):
         if name:
             demand(obj, option, name)
     if named[0]:
         return named
-    # Those whose names tell that the log-det comes with the value first: forward beside them gives none.
+    # Names that imply a returned log-det come first: a plain forward next to them returns none.
     rows = sorted((role.named for role in ROLES if role.named), key=lambda row: not _both(row[0]))
     offered = [row for row in rows if _offers(obj, row[0])]
     for there, *backs in offered:
@@ -230,7 +229,7 @@ def _pair(obj: Any, chosen: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _both(name: str) -> bool:
-    """Whether a map returns its log-det with its value, as its name tells."""
+    """Whether the name of a map says that it returns a log-det."""
     return name.endswith("det")
 
 

@@ -1,5 +1,5 @@
-"""How the methods of a user's object of JAX are called, as calls of them show: on batches or event by event,
-with a key, by place or by name, and what they return.
+"""How methods of a user's JAX object are called, found by trial calls: on batches or single events, with a
+key, by position or name, and what they return.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from flowref.model import Ambiguous, Facts, TargetError, draw_points, user_code_
 
 
 class Unmapped(TargetError):
-    """What takes one event cannot be mapped over several."""
+    """Raised if a function of one event cannot be mapped by jax.vmap."""
 
 
 class OneNumber(TargetError):
-    """What gives one number for each point is no map of vectors."""
+    """Raised if a supposed map returns one number per point."""
 
 
 def owner_of(obj: Any) -> Any:
@@ -58,22 +58,22 @@ def owner_of(obj: Any) -> Any:
 
 
 def run_eagerly(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """What a function of a dialect gives: traced and run step by step, since a convention is tried once, and
-    to compile it takes longer than all else.
+    """The result of a dialect function, traced and run op by op, since each convention is tried once and
+    compilation would dominate.
     """
     alone = shallow_copy(obj)
     try:
         run = backends.find("jax").once
         return run(lambda x, context: function(alone, x, context, way), x, context)
-    except Exception:  # what it raises without that is the object's affair
+    except Exception:  # exceptions without the tracing are the object's
         return function(shallow_copy(obj), *as_arrays(x, context), way)
 
 
 def shallow_copy(obj: Any) -> Any:
-    """A shallow copy: a trace may leave values of its own in the attributes of an object."""
+    """A shallow copy, since a trace may leave values in attributes; the object if it cannot be copied."""
     try:
         return copy.copy(obj)
-    except Exception:  # what has no copy is called itself
+    except Exception:  # objects without a copy are called themselves
         return obj
 
 
@@ -84,9 +84,7 @@ def as_arrays(x: Any, context: Any) -> tuple[Any, Any]:
 
 
 def domain_batch(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
-    """A batch of events of the domain, with contexts. ``ordinary``: of numbers between a quarter and three where no domain
-    is declared.
-    """
+    """Points of the domain and contexts. ``ordinary``: numbers between 0.25 and 3 if no domain is declared."""
     rng, shape = np.random.default_rng(0), (ROWS, *facts.event_shape)
     x, context = draw_points(facts.domain, shape, rng), None
     if ordinary and not facts.declared:
@@ -97,8 +95,8 @@ def domain_batch(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
 
 
 def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
-    """Facts with the trailing axes that a log-det keeps, or that it is one number: the same for batches of
-    all sizes. One that another batch changes, as a sum over rows, is no log-det of each, and promises nothing.
+    """Facts with the trailing axes of a log-det, or that it is one constant number. A number that changes
+    with the batch, such as a sum over rows, promises nothing.
     """
     if ladj.ndim and len(ladj) == ROWS:
         return replace(facts, ladj_event=tuple(ladj.shape[1:]))
@@ -111,11 +109,11 @@ def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any)
 
 
 def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way of a map as calls of it show: on a batch, where each row comes out as it does in a
-    smaller batch, and otherwise event by event. Raises what the object raises where neither works.
+    """The convention of a map: on a batch, if each row has the same image in a smaller batch; otherwise
+    event by event. Raises the object's exception if neither works.
 
-    Where both work and a batch has one log-det, which is not the same for all its rows, code of one event is
-    right and code of batches wrong: it is taken for the first, but where its way back takes batches alone
+    If both work and a batch has one log-det that is not constant over rows, code for single events is
+    correct and code for batches is wrong: the former is assumed, unless the inverse accepts batches only
     (see `with_batches`).
     """
     way = with_running(obj, with_key(obj, way))
@@ -129,7 +127,9 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 
 def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
-    """The way of a map that takes and returns value and running log-det together; None where it does not."""
+    """The convention of a map that takes and returns value and running log-det together; None if it does
+    not.
+    """
     methods = Methods(obj, way.keyed)
     taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
     rows = map(ARGUMENTS.__getitem__, GATHERED) if way.form == "plain" and taken_apart else ()
@@ -152,7 +152,7 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
             one = _with_return_reading(obj, one, x, context)
             values[single] = run_eagerly(batch_map, obj, x, context, one)
             found[single] = one
-        except Exception as error:  # the other convention may fit
+        except Exception as error:  # another convention may fit
             raised[single] = error
     if False in found and _batched(obj, found[False], values[False], x, context):
         if True not in found or _agree(values[False], values[True]):
@@ -182,13 +182,13 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
             f"{user_code_location(last)}): a row has to be mapped by itself, with a log-det for each; statistics of a "
             "batch are for training, and not for evaluation"
         ) from last
-    # What was understood on a batch tells more than what a call of one event raised.
+    # A batch that was understood is more informative than an exception at one event.
     raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
 
 
 def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
-    """The way of a map that takes both one event and batches, whose way back takes batches alone: it is
-    written for batches, and its one number for all of them is no log-det of each.
+    """The convention of a map that accepts single events and batches, while its inverse accepts batches
+    only: it is written for batches, and its single number is not a log-det per row.
     """
     many = replace(way, single=False)
     if not way.single:
@@ -197,7 +197,7 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
         value, ladj = run_eagerly(batch_map, obj, x, context, many)
         y = np.asarray(value)
         takes = _batched(obj, many, (value, ladj), x, context) and ladj is not None
-    except Exception:  # it takes no batches
+    except Exception:  # it accepts no batches
         return way
     back = with_running(obj, with_key(obj, replace(back, inverse=True)))
     if not takes or ladj.ndim or _works(obj, replace(back, single=True), y, context):
@@ -206,23 +206,22 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
 
 
 def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether a map takes points as a way says."""
     try:
         run_eagerly(batch_map, obj, x, context, _with_return_reading(obj, way, x, context))
-    except Exception:  # it takes others
+    except Exception:  # it accepts others
         return False
     return True
 
 
 def with_key(obj: Any, way: Way) -> Way:
-    """A way that gives a key to a method that cannot be called without one."""
+    """The convention with a key for a method that requires one."""
     wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
     return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
 
 
 def with_running(obj: Any, way: Way) -> Way:
-    """A way that feeds a running log-det to a method that asks for one, or counts it from zero: by its name, or the
-    second parameter where a user says so; with what the call does to it, by that name, or as a user says.
+    """The convention with a running log-det, for a parameter of such a name or a second parameter declared
+    as such, and with the sign that its name or the user gives.
     """
     run, said = method_of(obj, way.method), running_said(dict(way.chosen))
     names = running_of(run) or (required(run)[1:2] if said else [])
@@ -232,8 +231,8 @@ def with_running(obj: Any, way: Way) -> Way:
 
 
 def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
-    """Raise `Ambiguous` where both directions add their log-det to a running log-density, as their Jacobians have it:
-    either they are wrong, or the name is.
+    """Raise `Ambiguous` if both directions add log-dets with the sign of a log-density: either they are
+    wrong, or the name is.
     """
     given = None if context is None else context[:1]
     for way, x in zip(ways, points, strict=True):
@@ -241,7 +240,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
             return
         try:
             exact, told = _log_dets(obj, way, x[:1], given)
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             return
         if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
             return
@@ -249,7 +248,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
 
 
 def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
-    """The log-det of the Jacobian at a point, and that which a call tells."""
+    """The log-det of the Jacobian at a point, and the returned one."""
     import jax
 
     def flat(entries: Any) -> Any:
@@ -260,7 +259,9 @@ def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
 
 
 def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """A way onto a simplex that knows whether its log-det is of the volume of that (see `excess`)."""
+    """The convention of a map onto a simplex, with whether its log-det is of the simplex's own volume (see
+    `excess`).
+    """
     size = x.shape[-1]
     if x.ndim != 2 or size > FEW or way.alone:
         return way
@@ -269,15 +270,15 @@ def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     for row in (0, 1):
         try:
             exact, told = _log_dets(obj, way, x[row : row + 1], given)
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             return way
         gaps.append(float(np.sum(told)) - exact)
     return replace(way, excess=excess(gaps, size))
 
 
 def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way with the form in which value and log-det come back. A method of the log-det counts where
-    the map does not return one: beside a pair it may be a helper of any arguments.
+    """The convention with the positions of value and log-det in the result. A separate log-det method
+    counts only if the map returns none: next to a pair it may be an unrelated helper.
     """
     if way.log_det:
         bare = replace(way, log_det="", arguments=1, negated=False)
@@ -306,14 +307,13 @@ def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 
 def _result(obj: Any, way: Way, out: Any, x: Any) -> Result:
-    """What a map returned for a batch."""
     name = "inverse" if way.inverse else "forward"
     code, owner = method_of(obj, way.method), owner_of(obj)
     return Result(out, len(x), x[0].size, name, dict(way.chosen), owner, code)
 
 
 def _on(way: Way, value: Any, x: Any) -> Way:
-    """The way that knows whether it maps vectors to those of a simplex."""
+    """The convention with whether the map goes between vectors and a simplex."""
     if way.simplex == FROM:
         return way
     onto = onto_simplex(x, _jax_array(value), way.simplex == ONTO)
@@ -321,7 +321,7 @@ def _on(way: Way, value: Any, x: Any) -> Way:
 
 
 def _jax_array(value: Any) -> Any:
-    """A value as an array, which it is as a number, too."""
+    """A value as an array; numbers are accepted."""
     import jax.numpy as jnp
 
     if not hasattr(value, "shape") and not isinstance(value, int | float | complex):
@@ -342,7 +342,7 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
     if jnp.iscomplexobj(value):
         raise TargetError("it returns complex numbers, which are not judged")
     if way.alone and value.shape == (len(x),) and x.ndim > 1:
-        # also where the events that are tried have one entry, which any array of parameters stretches
+        # also if events have one entry, over which any parameter array broadcasts
         raise OneNumber(
             "it returns one number for each point and no log-det, which is no bijection: if that is a "
             "log-density, call the function log_prob; a map returns points as it takes them"
@@ -363,9 +363,9 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
 
 
 def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
-    """Whether a method that was called on a batch takes batches: its rows come out alike in a smaller
-    one, and there is a log-det for each, or one for all. Log-dets that are a number for each row are
-    of rows, also where they depend on other rows.
+    """Whether a method called on a batch is written for batches: rows have the same image in a smaller
+    batch, with a log-det each, or a constant one. One log-det per row also counts if rows depend on each
+    other.
     """
     fewer = None if context is None else context[:FEWER]
     try:
@@ -380,8 +380,8 @@ def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
 
 
 def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, context: Any) -> bool:
-    """Whether a method takes batches of which the rows depend on each other, as by statistics of a batch: it
-    gives a log-det for each of the rows, however many, and of one event none that is right.
+    """Whether a method accepts batches whose rows depend on each other, as by batch statistics: one log-det
+    per row for any number of rows, and none that is correct for single events.
     """
     fewer = None if context is None else context[:FEWER]
     try:
@@ -396,10 +396,10 @@ def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, co
             return False
         if True not in found:
             return True
-        if np.ndim(values[True][1]) < 2:  # one number of each event
+        if np.ndim(values[True][1]) < 2:  # one number per event
             return False
         exact, told = _log_dets(obj, found[True], x[:1], None if context is None else context[:1])
-    except Exception:  # it takes no batches
+    except Exception:  # it accepts no batches
         return False
     return not np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)
 
@@ -409,7 +409,6 @@ def _agree(one: Any, other: Any) -> bool:
 
 
 def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
-    """Whether log-dets of single events are all one number."""
     ladj = np.asarray(run_eagerly(batch_map, obj, x, context, way)[1])
     return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
 
@@ -421,7 +420,7 @@ def close_arrays(one: Any, other: Any) -> bool:
 
 
 def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
-    """The way of a log-density: on a batch, or event by event."""
+    """The convention of a log-density: on a batch, or event by event."""
     raised: Exception | None = None
     shown: dict[bool, Any] = {}
     for single in (False, True):
@@ -443,7 +442,7 @@ def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
 
 
 def of_sampler(obj: Any, method: str, x: Any, context: Any) -> SamplerSignature | None:
-    """How a sampler is called, or None."""
+    """The convention of a sampler; None if no trial call works."""
     import jax
 
     for way in _sampler_signatures(method_of(obj, method), method, context is not None):
@@ -461,7 +460,7 @@ def of_sampler(obj: Any, method: str, x: Any, context: Any) -> SamplerSignature 
 
 
 def _sampler_signatures(run: Any, method: str, conditional: bool) -> Iterator[SamplerSignature]:
-    """Ways in which a sampler may be called, likeliest first."""
+    """Candidate signatures of a sampler, likeliest first."""
     names = parameter_names(run)
     more = ("context",) if conditional else ()
     key = [name for name in names if name in KEYS]

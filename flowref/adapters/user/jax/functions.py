@@ -1,5 +1,5 @@
-"""Functions of points that stand in a tuple, as users of JAX return them beside their parameters: which is
-the map, which its way back, which tells log-densities and which draws.
+"""Functions of points in a tuple, as users of JAX return them with parameters: a map, its inverse, a
+log-density and a sampler, identified by names and signatures.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from flowref.adapters.user.jax.jax_abilities import (
 )
 from flowref.model import Dialect
 
-# What stands in the name of a function that draws.
+# Parts of names of samplers.
 DRAWING = ("sample", "draw")
-# Letters of names that stand in those of others too.
+# Length of names that also occur inside other names.
 SHORT = 4
 NAMELESS = ("", "<lambda>")
 
 
 def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
-    """The dialect of functions of points, with the parameters that they take, if those stand beside them:
-    a map and perhaps its way back, a log-density and perhaps a sampler, or all of these.
+    """The dialect of a tuple of functions and, if present, their parameters: a map and perhaps its inverse,
+    a log-density and perhaps a sampler, or all of these; None if it is none of these.
     """
     places = [place for place, one in enumerate(obj) if inspect.isroutine(one) or is_partial(one)]
     others = [place for place in range(len(obj)) if place not in places]
@@ -44,7 +44,7 @@ def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
     maps = [place for place in places if place not in (*draws, *tells)]
     if draws and not tells and len(maps) == 1 and function_name(obj[maps[0]]) in NAMELESS:
         maps, tells = [], maps
-    if not tells:  # without a density nothing is known for a sampler, which is no way back either
+    if not tells:  # without a density an unknown function is neither sampler nor inverse
         maps, draws = [place for place in places if not takes_key_and_number(obj[place])], []
     if not (maps or tells) or len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
         return None
@@ -62,19 +62,18 @@ def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
 
 
 def is_partial(one: Any) -> bool:
-    """Whether an object is a function that something wraps, as jit and partial do, and no module."""
+    """Whether an object is a wrapped function, by jit or partial, and not a module."""
     return isinstance(one, partial) or (callable(one) and hasattr(one, "__wrapped__"))
 
 
 def function_name(run: Any) -> str:
-    """The name of a function, under what wraps it."""
     while isinstance(run, partial):
         run = run.func
     return str(getattr(run, "__name__", "")).lower()
 
 
 def is_density(run: Any) -> bool:
-    """Whether a function is called like a log-density, or has the name of one in its own, unless that is short."""
+    """Whether a function has the name of a log-density, or one inside its own, unless that name is short."""
     name = normalized_name(function_name(run))
     return any(
         word == name or (word in name and len(word) > SHORT) for word in map(normalized_name, DENSE)
@@ -82,11 +81,11 @@ def is_density(run: Any) -> bool:
 
 
 def is_sampler(run: Any) -> bool:
-    """Whether a function is called like a sampler, or takes a key and a number of samples."""
+    """Whether a function has the name of a sampler, or takes a key and a number of samples."""
     return any(word in function_name(run) for word in DRAWING) or takes_key_and_number(run)
 
 
 def takes_key_and_number(run: Any) -> bool:
-    """Whether a function has a parameter for a key and one for a number or a shape of samples."""
+    """Whether a function has parameters for a key and for a number or shape of samples."""
     names = set(parameter_names(run))
     return bool(names & set(KEYS)) and bool(names & set(SAMPLER_SIZES))

@@ -1,5 +1,5 @@
-"""How a user's object of JAX is called: one function for each ability, told by a `Way` which method it
-is, whether that takes one event or a batch, and how it gives its log-det.
+"""Dialect functions for users' JAX objects: one per ability, with a `Way` that says which method is called,
+on events or batches, and where its log-det is.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ from flowref.adapters.user.conventions.method_calls import unflattened_latents
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 from flowref.adapters.user.conventions.readings import Reading
 
-# What a parameter is called that takes a random key, or a number or a shape of samples.
+# Parameter names of random keys, and of a number or shape of samples.
 KEYS = ("key", "rng", "seed", "prng_key", "rng_key", "prng", "rngs", "random_key")
 SIZES = ("sample_shape", "shape")
-# What a parameter is called that is a number of samples, or any of these.
+# Parameter names of a number of samples.
 NUMBERS = ("n", "num_samples")
 SAMPLER_SIZES = (*SIZES, *NUMBERS, "n_samples", "num", "size", "sample_size", "nsamples", "count")
-# What a parameter is called that takes the parameters of a function, where it is not the first.
+# Parameter names of a function's parameters, where they are not first.
 PARAMETERS = ("params", "parameters", "param", "variables", "weights", "theta")
-# The parameter of a log-det that says how many axes an event has.
+# The parameter of a log-det method for the number of event axes.
 AXES = "event_ndims"
-# How a function is found in an object that is several things: by its number, by its number and that of
-# the parameters that it takes first, or as a method of a module that stands beside its variables (of
-# flax) or beside its state (of equinox).
+# Prefixes of functions in composite objects: an index, an index with that of the parameters, or a
+# method of a module paired with its variables (flax) or its state (equinox).
 BOUND, STATED = "bound.", "stated."
-# Maps of vectors to those of a simplex, and back: the last coordinate is left out.
+# Directions of maps between vectors and a simplex, whose last coordinate is dropped.
 ONTO, FROM = "onto", "from"
-# How everybody returns a value and its log-det.
+# The usual return of a value and its log-det.
 PAIR = Reading(
     partial(return_forms.entry, index=0), partial(return_forms.entry, index=1), usual=True
 )
@@ -42,13 +41,18 @@ PAIR = Reading(
 
 @dataclass(frozen=True)
 class Way(call_forms.Way):
-    """A way of calling an object of JAX, beyond what is the same in torch: ``method``: see `method_of`.
-    ``single``: whether it takes one event. ``reading``: where value and log-det are in what it returns; ``unseen``:
-    whether it is a map only if it tells a log-det; ``inverse``: whether it is the way back; ``chosen``: what a user says
-    of what it returns. ``log_det``: the method that tells the log-det beside it, which takes so many ``arguments``;
-    ``negated``: whether it is told at the other end. ``keyed``: under which name it wants a key, which is
-    always the same, of number ``stream``. ``simplex``: whether it maps `ONTO` a simplex or back `FROM` one; ``excess``:
-    what its log-det then counts besides (see `common.onto_simplex.excess`).
+    """How a method of a JAX object is called.
+
+    ``method``: see `method_of`;
+    ``single``: takes one event;
+    ``reading``: positions of value and log-det in the result;
+    ``unseen``: a map only if it has a log-det;
+    ``inverse``: the inverse direction;
+    ``chosen``: the user's options about the result;
+    ``log_det``: a separate log-det method with so many ``arguments``; ``negated``: given at the image;
+    ``keyed``: the name of its key parameter, which always gets key number ``stream``;
+    ``simplex``: `ONTO` or `FROM` a simplex; ``excess``: what its log-det counts in addition (see
+        `common.onto_simplex.excess`).
     """
 
     single: bool = False
@@ -66,12 +70,12 @@ class Way(call_forms.Way):
 
     @property
     def alone(self) -> bool:
-        """Whether the value comes back without a log-det."""
+        """Whether the value is returned without a log-det."""
         return self.reading.ladj is return_forms.none
 
 
 def method_of(obj: Any, name: str) -> Any:
-    """The method of a way as a function of points: in evaluation, where it chooses."""
+    """The method as a function of points, in eval mode if it has one."""
     if name[:1].isdigit():
         place, _, first = name.partition(":")
         run = obj[int(place)]
@@ -87,8 +91,8 @@ def method_of(obj: Any, name: str) -> Any:
 
 
 def with_parameters(run: Any, values: Any) -> Any:
-    """A function of points whose parameters are given: those that are called so, as they may stand behind
-    a key or a point, or else its first argument.
+    """The function with its parameters bound: by a usual name, which may stand behind a key or a point,
+    else the first argument.
     """
     place = next((at for at, name in enumerate(parameter_names(run)) if name in PARAMETERS), 0)
     if not place:
@@ -105,8 +109,8 @@ def with_parameters(run: Any, values: Any) -> Any:
 
 
 def unused(obj: Any) -> Any:
-    """An object whose methods can be called: a module of flax that is bound to its variables names
-    them once, in its first call.
+    """An object whose methods can be called repeatedly: a flax module bound to variables names submodules
+    only in its first call.
     """
     if getattr(obj, "scope", None) is None or not callable(getattr(obj, "unbind", None)):
         return obj
@@ -115,13 +119,13 @@ def unused(obj: Any) -> Any:
 
 
 def in_eval_mode(run: Any) -> Any:
-    """A function that is told to evaluate, where it has a parameter that chooses."""
+    """A function with its mode argument, if it has one, set to evaluation."""
     chosen = {name: EVALUATING[name] for name in parameter_names(run) if name in EVALUATING}
     return partial(run, **chosen) if chosen else run
 
 
 def stateless(run: Any, state: Any) -> Any:
-    """A function of points that is given a state, without the state that it hands back."""
+    """A function of points with its state bound, returning no state."""
     signature = inspect.signature(run)
 
     def called(*points: Any, **more: Any) -> Any:
@@ -137,7 +141,7 @@ def stateless(run: Any, state: Any) -> Any:
 
 
 class Methods:
-    """The methods of an object as functions of points (see `method_of`), which are given a key where they want one."""
+    """The methods of an object as functions of points (see `method_of`), with a key if they need one."""
 
     def __init__(self, obj: Any, keyed: str = "", key: Any = None) -> None:
         self._given = obj, keyed, key
@@ -147,7 +151,7 @@ class Methods:
         run = method_of(obj, name)
         if not keyed:
             return run
-        # What haiku transforms takes it first.
+        # Transformed haiku functions take the key first.
         return (
             partial(run, key)
             if parameter_names(run)[:1] == [keyed]
@@ -155,7 +159,7 @@ class Methods:
         )
 
     def __call__(self, *points: Any, **more: Any) -> Any:
-        """The object is called itself."""
+        """Call the object itself."""
         return self.__getattr__("")(*points, **more)
 
     @property
@@ -166,7 +170,7 @@ class Methods:
 def method_result(
     obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any = None
 ) -> Any:
-    """What a method returns for one event, or for a batch; ``before``: a running log-det."""
+    """The result of a method for one event or a batch; ``before``: a running log-det."""
     import jax
 
     given = jax.random.key(way.stream) if way.keyed and key is None else key
@@ -182,9 +186,7 @@ def method_result(
 
 
 def log_det_function(run: Any, way: Way, x: Any) -> Any:
-    """A method of the log-det, which is told how many axes an event has where it asks for that, as those of
-    TFP do.
-    """
+    """A log-det method with the number of event axes bound if it takes that, as in TFP."""
     if AXES not in required(run):
         return run
     import jax.numpy as jnp
@@ -193,7 +195,7 @@ def log_det_function(run: Any, way: Way, x: Any) -> Any:
 
 
 def batch_map(obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """A map of a batch: its value and its log-det, None where there is none."""
+    """The value and log-det of a batch; the log-det is None if there is none."""
     out = over_rows(obj, x, context, way)
     value, ladj = returned_value(out, way.reading), way.reading.ladj(out)
     if way.running and ladj is not None:
@@ -205,7 +207,7 @@ def batch_map(obj: Any, x: Any, context: Any, way: Way) -> Any:
 
 
 def returned_value(out: Any, reading: Reading) -> Any:
-    """The value in what a call returned for a batch; several latents are flattened, and put side by side."""
+    """The value in a batch's result; several latents are flattened and concatenated."""
     if not reading.parts:
         return reading.value(out)
     import jax.numpy as jnp
@@ -219,16 +221,14 @@ def returned_value(out: Any, reading: Reading) -> Any:
 
 
 def batch_log_prob(obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """A log-density of a batch: what comes back, or the sum of those entries of it that are one."""
+    """The log-density of a batch: the result, or the sum of the entries that are log-densities."""
     out = over_rows(obj, x, context, way)
     entries = way.reading.log_prob
     return sum(out[index].reshape(len(x)) for index in entries) if entries else out
 
 
 def stochastic_batch_map(obj: Any, x: Any, context: Any, key: Any, way: Way) -> Any:
-    """What a layer that may draw makes of a batch, with the key of the call: the value, and what it
-    contributes, None where it does not say.
-    """
+    """The value of a possibly random layer for a batch, under the call's key, and its contribution or None."""
     import jax
 
     def once(*given: Any) -> Any:
@@ -241,19 +241,17 @@ def stochastic_batch_map(obj: Any, x: Any, context: Any, key: Any, way: Way) -> 
         value, told = jax.vmap(once)(jax.random.split(key, len(x)), *rows)
     else:
         value, told = once(key, x, context)
-    one = told is not None and not jax.numpy.ndim(told)  # the same for all rows
+    one = told is not None and not jax.numpy.ndim(told)  # constant over rows
     return value, (jax.numpy.broadcast_to(told, len(x)) if one else told)
 
 
 def based(obj: Any, z: Any, context: Any, name: str) -> Any:
-    """The log-density of each latent under the base that an object has under a name; entries of an
-    elementwise one are summed.
-    """
+    """Base log-densities ``(n,)`` under the base ``name``; an elementwise base is summed over entries."""
     return getattr(obj, name).log_prob(z).reshape(len(z), -1).sum(1)
 
 
 def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
-    """What a method returns for a batch: called on all of it, or mapped over its events."""
+    """The result of a method for a batch: called on all of it, or mapped over events."""
     import jax
 
     before = running_numbers(x) if way.running else None
@@ -268,8 +266,8 @@ def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
 
 @dataclass(frozen=True)
 class SamplerSignature:
-    """``order``: the parameters of a sampler, each "key", "number", "shape" or "context"; ``single``:
-    whether it draws one event; ``names``: of parameters that take no place.
+    """``order``: the positional parameters of a sampler, each "key", "number", "shape" or "context";
+    ``single``: draws one event; ``names``: keyword parameters.
     """
 
     method: str
@@ -279,7 +277,7 @@ class SamplerSignature:
 
 
 def batch_samples(obj: Any, n: int, context: Any, key: Any, way: SamplerSignature) -> Any:
-    """Samples, with the key of the call."""
+    """``n`` samples under the call's key."""
     import jax
 
     def once(one: Any, given: Any) -> Any:
@@ -297,8 +295,8 @@ def batch_samples(obj: Any, n: int, context: Any, key: Any, way: SamplerSignatur
 
 
 def running_of(run: Any) -> list[str]:
-    """The parameters of a method, but for its first, that take a running log-det, as their names say: of
-    those with a default the ones that are counted from zero.
+    """Parameters, except the first, named like a running log-det; of those with a default only ones that
+    count from zero.
     """
     parameters = parameters_of(run)[1:]
     zero = [
@@ -313,9 +311,7 @@ def running_of(run: Any) -> list[str]:
 
 
 def flag_of(run: Any) -> str:
-    """The parameter of a map that turns it around, as its name says and its default, if it has one;
-    empty where there is none.
-    """
+    """The parameter that reverses a map, by name and default; empty if there is none."""
     found = [
         one.name
         for one in parameters_of(run)[1:]
@@ -325,5 +321,5 @@ def flag_of(run: Any) -> str:
 
 
 def by_name(run: Any) -> list[str]:
-    """The parameters of a method that take no place."""
+    """The keyword-only parameters of a method."""
     return [one.name for one in parameters_of(run) if one.kind is one.KEYWORD_ONLY]

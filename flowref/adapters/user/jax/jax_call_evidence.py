@@ -1,6 +1,4 @@
-"""What calls of a user's object of JAX show: whether it takes single events or batches, what it
-returns, and which event shape it takes.
-"""
+"""Trial calls of a user's JAX object: single events or batches, its results, and its event shape."""
 
 from __future__ import annotations
 
@@ -64,18 +62,20 @@ from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probe_calls import unknown_shape
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
 
-# Keys that show whether a call draws: signs that are drawn agree for some.
+# Keys tried for randomness: random signs agree for some keys.
 KEYS_TRIED = 8
-# Attributes besides those of `FEATURES` that name the shape of an event.
+# Attributes, besides `FEATURES`, with the shape of an event.
 SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
-# Channels and sides of images, and numbers of entries of a context, that are tried.
+# Maximal channels and sides of tried images, and sizes of contexts.
 MOST_CHANNELS, MOST_SIDE = 32, 32
 CONTEXT_SIZES = (*range(1, 9), 10, 12, 16, 32)
 Settled = tuple[Dialect, Facts, tuple[str, ...]]
 
 
 def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence[Shape]) -> Settled:
-    """How an object speaks, its facts, and what the line of its target says."""
+    """The calling conventions and facts of an object, and remarks. Raises `TargetError` or `UnknownShape`
+    in one sentence.
+    """
     if dialect.push is not None:
         return of_kernel(obj, dialect, facts)
     if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
@@ -90,7 +90,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
 
     def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
-            return None  # what adds up the entries of vectors does so along the last axis of others
+            return None  # sums over vectors also run along the last axis of images
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
             draws = dialect.sample is None or found[0].sample is not None
@@ -98,7 +98,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
                 return Fit.WELL, found
         except (Drawing, Ambiguous):
             raise
-        except Exception as error:  # the shape does not fit; what is raised most often is told
+        except Exception as error:  # the shape does not fit; the most frequent error is reported
             raised.append(error)
             return None
         return Fit.STRETCHED, found  # another shape may fit better
@@ -115,8 +115,8 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
 
 
 def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
-    """How a layer that may draw is called, on a batch or event by event. Its latents may be of any
-    shape, and what it contributes is one number a row.
+    """The conventions of a possibly random layer, on batches or event by event. Latents may have any shape;
+    contributions are one number per row.
     """
     import jax
 
@@ -132,13 +132,13 @@ def of_kernel(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
 
 
 def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, Any]:
-    """How one direction is called, and the values that it gave."""
+    """The convention of one direction, and its values."""
     raised: Exception | None = None
     for single in (False, True):
         spoken = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
         try:
             value, told = spoken(obj, x, context, key)
-        except Exception as error:  # the other convention may fit
+        except Exception as error:  # another convention may fit
             raised = raised or error
             continue
         if value.shape[:1] == (len(x),) and (told is None or np.shape(told) == (len(x),)):
@@ -149,24 +149,20 @@ def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, 
 
 
 def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...]) -> Settled:
-    """A batch norm whose way back, if it has one, is called as calls of it show; without it where none
-    succeeds.
-    """
+    """A batch norm with the convention of its inverse; without inverse if no call succeeds."""
     if dialect.inverse is None:
         return dialect, facts, said
     z = np.random.default_rng(2).standard_normal((ROWS, *facts.event_shape))
     try:
         way = replace(way_of(dialect.inverse), log_det="", arguments=1, negated=False, inverse=True)
         back = partial(batch_map, way=of_map(obj, way, z, None))
-    except Exception:  # it is no way back of a batch
+    except Exception:  # not an inverse of batches
         back = None
     return replace(dialect, inverse=back), facts, said
 
 
 def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
-    """Event shapes that an object may take, likeliest first: those of images with their channels last,
-    as is usual in JAX, too.
-    """
+    """Candidate event shapes, likeliest first; images also with channels last, as usual in JAX."""
     owner = owner_of(obj)
     yield from told_shapes(owner, SHAPES)
     yield from shapes(owner, state)
@@ -174,7 +170,7 @@ def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
 
 
 def image_shapes(state: Sequence[Shape]) -> Iterator[Shape]:
-    """Images and sequences, channels last, with as many of them as arrays have entries."""
+    """Images and sequences, channels last, with channel numbers from sizes of arrays."""
     sizes = sorted({size for shape in state for size in shape if 1 < size <= MOST_CHANNELS})
     for sides in SIDES:
         yield from ((*sides, count) for count in (*sizes, 1))
@@ -182,8 +178,8 @@ def image_shapes(state: Sequence[Shape]) -> Iterator[Shape]:
 
 
 def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) -> Settled:
-    """What was settled, with the events that calls fit as well, where no attribute tells the event: of
-    other sizes, unless an array is of that size, and images, where the calls take points of any rank.
+    """The conventions with further event shapes that calls accept, if no attribute states it: other sizes,
+    unless an array has that size, and images if calls accept any rank.
     """
     settled, facts, said = found
     shape = facts.event_shape
@@ -210,7 +206,6 @@ def guessed(obj: Any, dialect: Dialect, found: Settled, state: Sequence[Shape]) 
 
 
 def _integer_attributes(obj: Any) -> Iterator[int]:
-    """The whole numbers that an object holds as attributes."""
     for value in getattr(obj, "__dict__", {}).values():
         for one in value if isinstance(value, tuple | list) else (value,):
             if isinstance(one, int) and not isinstance(one, bool) and one > 1:
@@ -218,13 +213,13 @@ def _integer_attributes(obj: Any) -> Iterator[int]:
 
 
 def way_of(call: Any) -> Any:
-    """How a call of a dialect of this adapter speaks to the object."""
+    """The convention of a call of this adapter."""
     return call.keywords["way"]
 
 
 def asked_for(obj: Any, dialect: Dialect) -> str:
-    """What a map, or a log-density, has to be given besides a point and a key; empty where that is
-    nothing.
+    """A required argument of the map, or of the log-density, besides a point and a key; empty if there is
+    none.
     """
     spoken = dialect.forward or dialect.log_prob
     if spoken is None:
@@ -250,18 +245,18 @@ def _taking_size(inquiry: Inquiry, name: str) -> Inquiry:
 
 def _of_one_size(inquiry: Inquiry, name: str, found: list[Inquiry]) -> Inquiry:
     if len(found) > 1 and found[0].facts.context_shape == (1,):
-        del found[0]  # one number is stretched over all
+        del found[0]  # one number broadcasts over all
     if len(found) > 1:
         raise several(name, found, inquiry.facts)
     return found[0].knowing(f"{name} of {math.prod(found[0].facts.context_shape or ())} numbers")
 
 
-# What a context is given: numbers, as many as an attribute tells, or the only size that every call takes.
+# Contexts of numbers, of a stated size, or of the only size that all calls accept.
 SIZED = replace(NUMBERS, drawn=_sizes, read=_taking_size, settled=_of_one_size, of=KINDS)
 
 
 def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
-    """Whether the map stretches one number of each point over several entries of a guessed event."""
+    """Whether the map broadcasts a per-point number over several entries of a guessed event."""
     import jax
 
     if dialect.forward is None or len(facts.event_shape) != 1:
@@ -269,7 +264,7 @@ def _loose(obj: Any, dialect: Dialect, facts: Facts) -> bool:
     try:
         points = as_arrays(*domain_batch(replace(facts, declared=False), ordinary=True))
         closed = jax.make_jaxpr(partial(dialect.forward, shallow_copy(obj)))(*points)
-    except Exception:  # what cannot be traced tells nothing
+    except Exception:  # an untraceable call shows nothing
         return False
     return stretches(closed.jaxpr, ROWS)
 
@@ -279,7 +274,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     said: list[str] = []
     onto = ""
     if facts.codomain is not None and facts.codomain.kind == "simplex":
-        # Of what lies on it all coordinates but one are judged, which fill no set with a name.
+        # A simplex is tested in coordinates, one fewer, whose range has no name.
         onto, facts = ONTO, replace(facts, codomain=None)
     if dialect.forward is not None:
         way = of_map(obj, replace(way_of(dialect.forward), simplex=onto), x, context)
@@ -309,7 +304,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))
-            with contextlib.suppress(Exception):  # what an inverse raises is the laws' affair
+            with contextlib.suppress(Exception):  # exceptions of the inverse are reported by laws
                 back = of_map(obj, back, y, context)
             refuse_added(obj, (way, back), (x, y), context)
             if way.alone and back.alone and not {LOG_DET, OF_INVERSE} & dict(way.chosen).keys():
@@ -333,7 +328,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if dialect.base_log_prob is not None and dialect.forward is not None:
         try:
             dialect.base_log_prob(obj, value, None)
-        except Exception:  # it may take one event alone
+        except Exception:  # it may accept single events only
             dialect = replace(dialect, base_log_prob=None)
     if dialect.bits_per_dim is not None:
         way = of_density(obj, with_key(obj, way_of(dialect.bits_per_dim)), x, context)
@@ -351,8 +346,8 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
 def of_keys(
     obj: Any, name: str, speak: Any, facts: Facts, x: Any, context: Any, way: Way
 ) -> tuple[Facts, list[str]]:
-    """Facts of a call that cannot be made without a key, and what is said of it: log-dets that depend on
-    the key are estimates. What draws its values is no map, and no density.
+    """Facts and remarks of a call that requires a key: log-dets that depend on the key are estimates.
+    Raises `Drawing` if values do, since the call is no map or density.
     """
     if not way.keyed:
         return facts, []
@@ -361,7 +356,7 @@ def of_keys(
             run_eagerly(speak, obj, x, context, replace(way, stream=stream))
             for stream in range(KEYS_TRIED)
         ]
-    except Exception:  # what it raises is the laws' affair
+    except Exception:  # exceptions are reported by laws
         return facts, []
     values = [out if name == "log_prob" else out[0] for out in outs]
     kind = type(owner_of(obj)).__name__
@@ -369,10 +364,10 @@ def of_keys(
         raise Drawing(
             f"{name} of {kind} draws by its {way.keyed}: "
             + (
-                "an estimate of a log-density, which laws cannot be held to; name a factory whose log_prob "
-                "computes what is estimated (of a continuous flow the exact trace)"
+                "an estimate of a log-density, which cannot be tested; name a factory whose log_prob "
+                "computes the exact value (for a continuous flow the exact trace)"
                 if name == "log_prob"
-                else "a layer that draws or forgets is no bijection; where it is meant to, let it say so by "
+                else "a stochastic or surjective layer is no bijection; if that is intended, declare it by the "
                 "attributes stochastic_forward and stochastic_inverse, or give the whole flow as a density"
             )
         )
@@ -407,4 +402,4 @@ def of_score(obj: Any, density: Way, x: Any, context: Any) -> tuple[Any, list[st
 
 
 class Drawing(TargetError):
-    """What is taken for a map draws its values."""
+    """Raised if a supposed map returns random values."""

@@ -1,5 +1,5 @@
-"""How often a program of JAX reads the arrays of an object, and how long its loops are: what tells that
-it iterates.
+"""How often a JAX program reads the arrays of an object, and the lengths of its loops: signs of an
+iteration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from flowref.adapters.common.broadcast_detection import equations
 
-# What takes a part of an array reads the array no more often than there are parts.
+# Slicing operations, which read an array at most once per part.
 SLICING = frozenset({"dynamic_slice", "gather", "slice", "dynamic_index_in_dim", "squeeze"})
 
 
@@ -25,9 +25,9 @@ def iterates(
     most: int,
     of_points: bool = False,
 ) -> bool:
-    """Whether a call runs through a loop, or reads a matrix of the object, more often than that; masks and
-    scales are read several times by every layer. ``of_points``: those loops alone count that points reach,
-    since what iterates over weights alone, as a power iteration, makes a map no less exact.
+    """Whether a call loops, or reads a matrix of the object, more than ``most`` times; masks and scales are
+    read several times by every layer. ``of_points``: count only loops that depend on points, since an
+    iteration on weights alone, such as a power iteration, leaves the map exact.
     """
     import jax
 
@@ -43,8 +43,8 @@ def iterates(
 
 
 def loops(jaxpr: Any, counted: set[int] | None = None) -> Iterator[float]:
-    """The lengths of all loops of a program that may be iterations, or of those that are ``counted``;
-    infinite where nothing tells it. A scan over arrays, a layer each, is none.
+    """The lengths of loops that may be iterations, restricted to ``counted`` ones; infinite if unknown. A
+    scan over stacked layers is none.
     """
     for equation in equations(jaxpr):
         if counted is not None and id(equation) not in counted:
@@ -59,8 +59,8 @@ def loops(jaxpr: Any, counted: set[int] | None = None) -> Iterator[float]:
 
 
 def readings(jaxpr: Any, counted: set[int] | None = None) -> Counter[Any]:
-    """How often each input of a program is read: in a scan at each step, unless a step has a part of
-    its own, or the scan is not ``counted``.
+    """How often each input of a program is read. A scan counts each step, unless a step reads its own
+    slice, or the scan is not ``counted``.
     """
     read: Counter[Any] = Counter()
     for equation in jaxpr.eqns:
@@ -81,8 +81,8 @@ def readings(jaxpr: Any, counted: set[int] | None = None) -> Counter[Any]:
 
 
 def reach(jaxpr: Any, given: Sequence[bool], found: set[int]) -> list[bool]:
-    """Which results of a program depend on those inputs that are ``given``, by its equations; the loops that
-    they reach are added to ``found``, as ids of their equations.
+    """Which results depend on the inputs flagged by ``given``; ids of the loop equations that depend on
+    them are added to ``found``.
     """
     known = dict(zip(jaxpr.invars, given, strict=True))
 
@@ -98,7 +98,7 @@ def reach(jaxpr: Any, given: Sequence[bool], found: set[int]) -> list[bool]:
 
 
 def _flags_through_equation(equation: Any, flags: list[bool], found: set[int]) -> list[bool]:
-    """The same of one equation."""
+    """As `reach`, for one equation."""
     name, params, results = equation.primitive.name, equation.params, len(equation.outvars)
     if not any(flags):
         return [False] * results
@@ -137,8 +137,8 @@ def _flags_through_equation(equation: Any, flags: list[bool], found: set[int]) -
 
 
 def _inner(equation: Any) -> tuple[Any, int, int]:
-    """The program in an equation, how often it runs, and how many inputs are the same each time; of a
-    loop of unknown length nothing, since `loops` tells it.
+    """The inner program of an equation, its number of runs, and its number of constant inputs; the program
+    is None for while loops, whose unknown length `loops` reports.
     """
     if equation.primitive.name == "scan":
         inner = equation.params["jaxpr"].jaxpr

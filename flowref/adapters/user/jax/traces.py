@@ -1,6 +1,4 @@
-"""What traces of an object of JAX tell of it: that it iterates, cannot be traced, or works in single
-precision.
-"""
+"""Traces of a JAX object: whether it iterates, cannot be traced, or computes in single precision."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from flowref.model import Dialect, Facts
 def of_traces(
     obj: Any, dialect: Dialect, facts: Facts, x: Any, context: Any, value: Any
 ) -> tuple[Facts, list[str]]:
-    """Facts with the accuracy that an iteration is held to where it promises none, and what is said:
-    of iterations, of calls that cannot be traced, and of single precision.
+    """Facts with the tolerance of an iteration that promises none, and remarks on iterations, untraceable
+    calls and single precision.
     """
     import jax
 
@@ -36,14 +34,14 @@ def of_traces(
             if iterates(call, *given):
                 found.add(name)
             if name == "forward" and found and not iterates(call, *given, of_points=True):
-                found, of_weights = set(), True  # the map is exact, whatever its weights came of
+                found, of_weights = set(), True  # the map is exact for the resulting weights
         except jax.errors.JAXTypeError:
             said.append(f"{name} cannot be traced by jax: it is called op by op, and not rounded")
-        except Exception:  # what it raises is the laws' affair
+        except Exception:  # exceptions are reported by laws
             continue
     if of_weights:
         facts = replace(facts, promises={**facts.promises, "iterated-weights": True})
-        said.append("its weights come of an iteration")
+        said.append("its weights come from an iteration")
     if not found or "inverse-tolerance" in facts.promises:
         return facts, said
     promises = {**facts.promises, "inverse-tolerance": FOUND}
@@ -57,8 +55,8 @@ def of_traces(
 
 
 def key_reaches(obj: Any, call: Any, x: Any, context: Any) -> bool:
-    """Whether what a layer that is given a key returns depends on it, as far as a trace tells: a branch that
-    is seldom taken counts. One that is given none may draw from a state of its own.
+    """Whether the result of a layer depends on its key, in a trace; rare branches count. A layer without a
+    key may draw from its own state.
     """
     import jax
     from jax.interpreters import partial_eval
@@ -68,14 +66,14 @@ def key_reaches(obj: Any, call: Any, x: Any, context: Any) -> bool:
     try:
         closed = jax.make_jaxpr(partial(call, shallow_copy(obj), x, context))(jax.random.key(0))
         used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))[1]
-    except Exception:  # what cannot be traced tells nothing
+    except Exception:  # an untraceable call shows nothing
         return True
     return bool(used[0])
 
 
 def of_derived(obj: Any, dialect: Dialect, facts: Facts) -> tuple[Facts, tuple[str, ...]]:
-    """The facts of an object in which a user's own class derives from one of a library, with the accuracy
-    that iterations of it are held to; see `of_traces`.
+    """Facts and remarks of an object whose class derives from a library's, with the tolerance of its
+    iterations; see `of_traces`.
     """
     if dialect.forward is None:
         return facts, ()
