@@ -1,4 +1,4 @@
-"""What a process that takes data to noise says of itself: rates, probabilities, moments and arrays are those of one
+"""Processes that take data to noise: rates, probabilities, moments and arrays are those of one
 process.
 """
 
@@ -98,16 +98,16 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
     times, rng = shares(batch), np.random.default_rng(batch.seed + 1)
     x = rng.standard_normal((TIMES, ENTRIES))
 
-    def told(points: Array, at: Array) -> Array:
+    def moments_at(points: Array, at: Array) -> Array:
         return np.asarray(flow.moments(points, at), np.float64)
 
-    mean, deviation, _, diffusion, end = told(x, times).swapaxes(0, 1)
-    slope = slope_of_drift(told, times)
+    mean, deviation, _, diffusion, end = moments_at(x, times).swapaxes(0, 1)
+    slope = slope_of_drift(moments_at, times)
     claims = {
-        "mean": (told(mean, times)[:, 2], lambda at: told(x, at)[:, 0].mean(1)),
+        "mean": (moments_at(mean, times)[:, 2], lambda at: moments_at(x, at)[:, 0].mean(1)),
         "variance": (
             2 * slope * deviation**2 + diffusion**2,
-            lambda at: (told(x, at)[:, 1] ** 2).mean(1),
+            lambda at: (moments_at(x, at)[:, 1] ** 2).mean(1),
         ),
     }
     span = (end / times[:, None])[:, 0]  # times are shares of it
@@ -134,14 +134,14 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
     return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
 
 
-def slope_of_drift(told: Callable[[Array, Array], Array], times: Array) -> Array:
+def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) -> Array:
     """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` where it is no straight line, or one
     entry moves another.
     """
     rows = np.ones((len(times), ENTRIES))
     one = np.where(np.arange(ENTRIES) == 0, rows, 0.0)
     none, all_ones, twice, first = (
-        told(points, times)[:, 2] for points in (0 * rows, rows, 2 * rows, one)
+        moments_at(points, times)[:, 2] for points in (0 * rows, rows, 2 * rows, one)
     )
     slope: Array = all_ones - none
     size = 1 + np.abs(twice)
