@@ -4,6 +4,7 @@ kink at the point, and what was rounded while the object was built.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,9 @@ BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
 # The same of an object whose calls are heavy.
 FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
 
+# Calls of which every law speaks, and those of which laws speak that need them.
+READ, NEEDED = ("forward", "inverse", "log_prob"), ("score",)
+
 # What a derivative that passes through half precision may be off, relatively; what laws need that
 # compare derivatives with differences, and those that take them in closed form.
 HALF = 2.0**-4
@@ -36,17 +40,18 @@ def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
     in single precision excuses nothing of the values beside it.
     """
     values = law.about == VALUES
+    calls = (*READ, *(name for name in NEEDED if name in law.needs))
     rows = batch.rows(slice(0, 2))
     moved = rows.x * (1 - OFF_SINGLE) + np.where(rows.x == 0, OFF_SINGLE, 0)
     return any(
-        _narrow(subject, rows._replace(x=x), values)
+        _narrow(subject, rows._replace(x=x), values, calls)
         for x in ((rows.x, moved) if np.isin(rows.x, (-1, 0, 1)).all() else (rows.x,))
     )
 
 
-def _narrow(subject: Subject, rows: Batch, values: bool) -> bool:
-    """Whether it feeds the outputs at these points."""
-    for which in ("forward", "inverse", "log_prob"):
+def _narrow(subject: Subject, rows: Batch, values: bool, calls: Sequence[str]) -> bool:
+    """Whether it feeds the outputs of some calls at these points."""
+    for which in calls:
         if which not in subject.calls:
             continue
         try:

@@ -43,6 +43,7 @@ STATEMENTS = {
     "density/support": "A density is zero outside of its support, beyond each of its ends.",
     "density/distribution-function": "A distribution function is the integral of the density, and quantiles are its inverse.",
     "density/stated": "The stated moments, standard deviation and mode are those of the density.",
+    "density/score": r"A score that a density offers is its gradient: $s(x) = \nabla_x \log p(x)$.",
     "density/invariant": "A density is invariant under the declared group.",
     "density/units": "Bits per dimension are nats over the number of dimensions and log 2, with the log-det of preprocessing.",
     "density/loss": "A loss is the mean of minus the log-density over its batch, without penalties.",
@@ -53,6 +54,12 @@ STATEMENTS = {
     "sampling/base-through-inverse": "Samples are base samples mapped by the inverse.",
     "sampling/latent-estimator": "An estimator over latents is unbiased.",
     "kernel/follows-contribution": "The contribution of a stochastic layer is the log-ratio of its inverse and forward densities.",
+    # Processes that take data to noise.
+    "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
+    "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
+    "process/moments": "Moments of noised data are those of the stochastic differential equation beside them.",
+    "process/schedule": "The arrays of a schedule of noise are those of one process.",
+    "process/conversions": "Data, noise and velocity are found from each other.",
     # Random numbers.
     "random/rows-independent": "Noise of the rows of a batch is independent.",
     "random/seeded": "A seed determines all draws, two calls draw anew, and deterministic calls leave random streams untouched.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowref.model import PARTS, RENORM, SAMPLE, Dialect, Facts, Normalizer
+from flowref.model.call import PROCESS
 
 PART_WISE = " of parts of a batch"
 # Usual attributes of batch normalizers, with their description.
@@ -88,5 +89,7 @@ def _other_abilities(dialect: Dialect) -> Iterator[str]:
         yield "distribution function" + (" with quantiles" if dialect.icdf is not None else "")
     if dialect.dequantize is not None:
         yield "dequantizer"
+    if any(getattr(dialect, name) is not None for name in PROCESS):
+        yield "process that takes data to noise"
     if dialect.sample is not None:
         yield "sampler without density"

@@ -324,7 +324,7 @@ def recognized_as(
     return Recognized(
         kind=target_kind(probed.dialect, probed.facts),
         event_shape=probed.facts.event_shape,
-        event_source=event_source(target, declared),
+        event_source="" if probed.dialect.is_process else event_source(target, declared),
         conventions=(*weights, *recognition.conventions, *probed.conventions),
         hints=(*recognition.hints, *probed.hints),
         why=(*recognition.why, *probed.why),

@@ -26,6 +26,8 @@ LARGE = 64
 SOME = 2
 # Scales of the points at which reads are counted.
 SCALES = (1.0, 1e-3)
+# Shares of time at which a process is asked, and how many entries its points have.
+TRIED, ENTRIES = np.array([0.3, 0.6]), 4
 
 
 class Trip(NamedTuple):
@@ -90,6 +92,11 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         "push": (x, 0, context),
         "cdf": (x,),
         "dequantize": (zeros, zeros),
+        "rates": (TRIED,),
+        "transitions": (TRIED,),
+        "moments": (np.ones((len(TRIED), ENTRIES)), TRIED),
+        "schedule": (),
+        "conversions": (*np.ones((2, len(TRIED), ENTRIES)), TRIED),
     }
     name = next((one for one in inputs if getattr(subject, one) is not None), "")
     if not name:

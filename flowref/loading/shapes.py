@@ -63,7 +63,7 @@ def shaped(instance: Instance, dialect: Dialect, facts: Facts) -> Inquiry:
     if not wanted and (lain := _on_a_simplex(inquiry)):
         inquiry = replace(inquiry, facts=lain)
         inquiry = inquiry.knowing("domain: simplex, on which its samples lie")
-    if not inquiry.facts.event_shape:
+    if not inquiry.facts.event_shape and not inquiry.dialect.is_process:
         inquiry = _with_event(inquiry, instance, dtype, options.get("kind"))
     _refuse_other_size(inquiry, instance.source.target)
     return inquiry

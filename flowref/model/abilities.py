@@ -247,6 +247,13 @@ class Stating(Flow, Protocol):
     def stated(self) -> Call[Array]: ...
 
 
+class Scoring(Flow, Protocol):
+    """The gradient of its log-density, as it offers it: ``score(x, context)``."""
+
+    @property
+    def score(self) -> Call[Array]: ...
+
+
 class Expanding(Flow, Protocol):
     """Copies of a distribution by ``expand``: ``expanded(x, context)``, their log-densities ``(rows,
     copies)``.
@@ -302,6 +309,41 @@ class Rescaled(Flow, Protocol):
 
     @property
     def rescaled(self) -> Call[Array]: ...
+
+
+class Jumping(Flow, Protocol):
+    """Rates of jumps of tokens: ``rates(shares)``."""
+
+    @property
+    def rates(self) -> Call[Array]: ...
+
+
+class Transiting(Flow, Protocol):
+    """Probabilities of jumps of tokens: ``transitions(shares)``."""
+
+    @property
+    def transitions(self) -> Call[Array]: ...
+
+
+class Diffusing(Flow, Protocol):
+    """Moments of noised data, beside drift and diffusion: ``moments(x, shares)``."""
+
+    @property
+    def moments(self) -> Call[Array]: ...
+
+
+class Scheduled(Flow, Protocol):
+    """The arrays of a schedule of noise: ``schedule()``."""
+
+    @property
+    def schedule(self) -> Call[Array]: ...
+
+
+class Converting(Flow, Protocol):
+    """Predictions that are found from each other: ``conversions(x, noise, shares)``."""
+
+    @property
+    def conversions(self) -> Call[Array]: ...
 
 
 class BitsPerDim(Flow, Protocol):

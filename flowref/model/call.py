@@ -31,13 +31,17 @@ CALLS = {
     "sample": Signature(("n", "seed", "context")), "base_sample": Signature(("n", "seed", "context")),
     "rsample": Signature(("n", "seed", "context")), "sample_log_prob": Signature(("n", "seed", "context"), pair=True),
     "cdf": Signature(("x",)), "icdf": Signature(("x",)), "functions": Signature(("x",)),
-    "stated": Signature(()), "expanded": AT_POINTS, "sign": Signature(()),
+    "stated": Signature(()), "expanded": AT_POINTS, "score": AT_POINTS, "sign": Signature(()),
     "estimate": Signature(("x", "draws", "seed", "context")), "loss": Signature(("x", "context", "weight")),
     "dequantize": Signature(("x", "noise")), "told_late": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),
     "on_the_way": Signature(("x", "context", "shares"), pair=True),
+    "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "moments": Signature(("x", "shares")),
+    "schedule": Signature(()), "conversions": Signature(("x", "noise", "shares")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
+# Those of a process that takes data to noise.
+PROCESS = ("rates", "transitions", "moments", "schedule", "conversions")
 # Calls that draw ``n`` points, and calls of points that may draw.
 DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
 KERNELS = ("push", "pull")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowref.model.call import CALLS, OPPOSITE
+from flowref.model.call import CALLS, OPPOSITE, PROCESS
 from flowref.model.certainty import Certainty
 from flowref.model.cost import UNCOUNTED, Cost
 from flowref.model.errors import Unsupported
@@ -50,6 +50,7 @@ class Dialect:
         differs in a batch of copies;
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples returned with their log-densities;
     ``estimate(obj, x, draws, context)``: the log-likelihood estimated from ``draws`` draws of the latents;
+    ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
     ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
     ``sign(obj)``: 1 for a declared increasing transform, -1 for decreasing, NaN if not declared;
     ``told_late(obj, x, context)``: log-dets of points and images by a separate method, requested after the
@@ -64,6 +65,11 @@ class Dialect:
     ``dequantize(obj, levels, noise)``: levels to reals by noise in [0, 1);
     ``push(obj, x, context) -> (z, V)``, ``pull(obj, z, context) -> (x, V')``: a stochastic layer, which may
         draw from the framework's generators (see `structure.kernel`); V' is None if not offered;
+    ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
+        the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
+        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``;
+        ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
+        from velocity; see `flowref.adapters.user.conventions.processes`;
     ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training for immutable objects with
         state, with the updated object; ``evaluated``: the same in evaluation, which should not update it;
     ``held(obj, name)``: an array or number of such an object, a dictionary of all if name is None;
@@ -88,6 +94,7 @@ class Dialect:
     icdf: Callable[..., Any] | None = None
     functions: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
+    score: Callable[..., Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
     told_late: Callable[..., Any] | None = None
@@ -100,6 +107,11 @@ class Dialect:
     dequantize: Callable[..., Any] | None = None
     push: Callable[..., Any] | None = None
     pull: Callable[..., Any] | None = None
+    rates: Callable[..., Any] | None = None
+    transitions: Callable[..., Any] | None = None
+    moments: Callable[..., Any] | None = None
+    schedule: Callable[..., Any] | None = None
+    conversions: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None
     held: Callable[..., Any] | None = None
@@ -112,6 +124,11 @@ class Dialect:
         """The names of the calls that are offered."""
         found = [name for name in CALLS if getattr(self, name) is not None]
         return (*found, "rescaled") if self.rescale and self.log_prob else tuple(found)
+
+    @property
+    def is_process(self) -> bool:
+        """Whether it is a process that takes data to noise, and neither a map nor a density: its points are times."""
+        return bool(self.offered) and set(self.offered) <= set(PROCESS)
 
     def listed(self, obj: Any) -> Sequence[tuple[str, Any]]:
         """The parts of a composite; empty if it has none or they raise."""

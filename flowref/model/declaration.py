@@ -136,6 +136,8 @@ _ROWS = (
     Key("ladj_list", TEXT, "last", "of a list of log-dets the last one counts", _FIT, ("last",), more=True),
     Key("latents", TEXT, "last", "of a list of latents the last one counts", _FIT, ("last",), more=True),
     Key("beside", TEXT, "sample", "the method that returns samples with their log-densities", _FIT, more=True),
+    Key("score", TEXT, "grad_log_p", 'the method that returns the gradient of `log_prob` in x; "none" if none does',
+        "`density/score`", more=True),
     Key("offset", TEXT, "-D*log(256)", "a constant that is added to log-dets and log-densities", "`map/log-det`, `density/mass`",
         more=True),
     Key("batch_axis", TEXT, "last", "points are columns", _FIT, ("last",), more=True),

@@ -94,6 +94,9 @@ class Subject:
     ``cdf(x)``, ``icdf(u)`` -> ``(batch,)``;
     ``stated()`` -> concatenated mean, variance, entropy, standard deviation, mode and covariance as stated,
         NaN if not;
+    ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
+    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
+        shares)``: of a noising process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
     ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
@@ -191,6 +194,11 @@ class Subject:
         return self.calls.get("stated")
 
     @property
+    def score(self) -> Call[Array] | None:
+        """The gradient of the log-density, as it is offered."""
+        return self.calls.get("score")
+
+    @property
     def expanded(self) -> Call[Array] | None:
         """Log-densities by expanded copies, ``(n, copies)``."""
         return self.calls.get("expanded")
@@ -224,6 +232,31 @@ class Subject:
     def rescaled(self) -> Call[Array] | None:
         """The log-density ``(n,)`` of rescaled data."""
         return self.calls.get("rescaled")
+
+    @property
+    def rates(self) -> Call[Array] | None:
+        """Matrices of rates."""
+        return self.calls.get("rates")
+
+    @property
+    def transitions(self) -> Call[Array] | None:
+        """Matrices of probabilities of jumps."""
+        return self.calls.get("transitions")
+
+    @property
+    def moments(self) -> Call[Array] | None:
+        """Moments of noised data, beside drift and diffusion."""
+        return self.calls.get("moments")
+
+    @property
+    def schedule(self) -> Call[Array] | None:
+        """The arrays of a schedule of noise."""
+        return self.calls.get("schedule")
+
+    @property
+    def conversions(self) -> Call[Array] | None:
+        """Predictions that are found from each other."""
+        return self.calls.get("conversions")
 
     @property
     def bits_per_dim(self) -> Call[Array] | None:

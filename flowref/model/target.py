@@ -15,7 +15,7 @@ Direction = Literal["forward", "inverse"]
 # Options that name an object's calling conventions where they are ambiguous.
 CONVENTIONS = (
     "forward", "inverse", "inverse_ladj", "running", "ladj_list", "ladj_form", "latents", "returns", "log_prob", "sample",
-    "columns", "normalizing", "offset", "cells", "batch_axis", "draws", "padded", "beside", "log_det",
+    "columns", "normalizing", "offset", "cells", "batch_axis", "draws", "padded", "beside", "score", "log_det",
     "inverse_log_det",
 )  # fmt: skip
 

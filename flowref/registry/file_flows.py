@@ -36,7 +36,8 @@ EVERYTHING = "*"
 # Names of methods of a map, its inverse, a log-det or a density.
 TELLING = re.compile(
     r"_?(inv|revers|backward|decode|undo|unflow|pull|z_to_x|from_(latent|base|noise)|to_(latent|base|noise|data)|synth)|.*(log_?(abs_?)?(det|jac)|ladj|ldj)"
-    r"|log_?(prob|pdf|[pq]$|density|lik)|score_samples$|transform$|i?cdf$",
+    r"|log_?(prob|pdf|[pq]$|density|lik)|score_samples$|transform$|i?cdf$"
+    r"|(marginal_prob|rate_matrix|transition_matrix|q_sample)$",
     re.IGNORECASE,
 )
 # Parameters that scale by one by default, and a non-default value; weights of a loss do not count.

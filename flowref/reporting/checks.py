@@ -77,6 +77,7 @@ CHECKS = tuple(
         ("gradient/input[value]", "gradients of values", "the gradient of its values is wrong"),
         ("gradient/parameters[log-det]", "gradients of the log-det", "the gradient of its log-det is wrong"),
         ("gradient/input[log-prob]", "gradients of log_prob", "the gradient of log_prob is wrong"),
+        ("density/score", "score is the gradient of log_prob", "its score is not the gradient of log_prob"),
         ("gradient/parameters[value]", "gradients in the parameters", "its gradients in the parameters are wrong"),
         ("dtype/follows[device]", "it runs on another device", "it does not run on another device"),
         ("dtype/follows[device-after-use]", "it follows to another device once it was used",

@@ -21,6 +21,7 @@ CALLS = (
     ("map/finite[wide]", "forward", True),
     ("shape/one-number-per-point[one-feature]", "forward", True),
     ("density/stated[sample-moments]", "sample", False),
+    ("density/score", "score", False),
     ("sampling/follows-density[estimate]", "log_prob", False),
     ("sampling/follows-density[ratios]", "log_prob", False),
     ("sampling/follows-bound", "log_prob", False),

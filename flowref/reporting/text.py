@@ -45,7 +45,7 @@ LETTERS = {
     "mu": "μ", "epsilon": "ε", "eta": "η", "sum": "Σ", "int": "∫", "ne": "≠", "beta": "β",
     "gamma": "γ", "sigma": "σ", "alpha": "α", "lambda": "λ", "rho": "ρ",  # noqa: RUF001  Greek letters
     "theta": "θ", "circ": "∘", "pi": "π", "Phi": "Φ", "le": "≤", "ge": "≥", "sim": "~", "pm": "±", "|": "‖",
-    "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
+    "nabla": "∇", "Rightarrow": "⇒", "leftarrow": "←", "langle": "<", "rangle": ">", "dots": "...",
     "Lambda": "Λ", "infty": "∞", "prod": "Π", "mid": "|", "lfloor": "⌊", "rfloor": "⌋",
 }  # fmt: skip
 

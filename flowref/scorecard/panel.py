@@ -26,8 +26,8 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 # Abilities that are calls of a user's; what else a law needs is how they are looked at.
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
-    "icdf", "stated", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
-    "pull",
+    "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
+    "pull", "rates", "transitions", "moments", "schedule", "conversions",
 )  # fmt: skip
 MANNERS = {
     "play": "lives: steps on one object, as training and saving are",

@@ -48,9 +48,10 @@ DAMAGE.sort(key=lambda row: (-OFTEN[row[0].host], row[0].host))
 CAUGHT = (Status.VIOLATED, Status.ADVICE)
 FINE = (Status.HOLDS, Status.INCONCLUSIVE, Status.NOT_APPLICABLE, Status.ADVICE)
 QUICK = Settings("quick")
-# Of densities and log-dets, what is asked where no event is guessed: of layers that are known, and of samples.
+# Of densities and log-dets, what is asked where no event is guessed: of layers that are known, and of samples; and what is
+# the same whatever one event is.
 KNOWN = (
-    "density/mass[contribution]", "density/stated[sample-moments]", "density/units[scale]", "map/log-det[batch]",
+    "density/mass[contribution]", "density/score", "density/stated[sample-moments]", "density/units[scale]", "map/log-det[batch]",
 )  # fmt: skip
 
 
@@ -223,11 +224,13 @@ def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> N
 @pytest.mark.parametrize("spec", one_of_each(TWINS, module), ids=short)
 def test_a_healthy_twin_is_not_accused(spec: str) -> None:
     """No law of the catalogue accuses the same flow without its slip, nor breaks on it, and most of
-    the laws have a say.
+    the laws have a say; of a process that takes data to noise, and is no flow, its own.
     """
     verdicts = [checking.pair_verdict(spec, law, QUICK) for law in LAWS]
     assert [(v.law, v.status, v.reason) for v in verdicts if v.status not in FINE] == []
-    assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > 10
+    assert sum(verdict.status is Status.HOLDS for verdict in verdicts) > (
+        0 if ".processes:" in spec else 10
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ PAIRS = (
     (f"{SCALING}talkative", "effects/process[output]"),
     (f"{SCALING}random", "random/seeded[global-streams]"),
     (f"{DENSITY}score-detached", "gradient/input[log-prob]"),
+    ("zoo_scores.py:mixture?defect=half", "density/score"),
     (f"{COUPLING}batch-statistics-in-conditioner", "same/rows"),
     (f"{RUNNING}updated-in-eval", "effects/state[eval]"),
     (f"{SCALING}first-call", "effects/state[first-call]"),

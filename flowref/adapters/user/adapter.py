@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions.call_forms import Chosen, Way
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
+from flowref.adapters.user.conventions.processes import processes_of
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
@@ -25,6 +26,7 @@ from flowref.adapters.user.conventions.signatures import demand
 from flowref.adapters.user.conventions.user_choices import normalizing_of
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect
+from flowref.model.call import PROCESS
 
 # Abilities offered by a method of the same name.
 OPTIONAL: dict[str, Any] = {
@@ -68,11 +70,13 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     single = hasattr(obj, "log_abs_det_jacobian")
     meant = invertible or not dense or single or "forward" in chosen
     mapping = forward is not None and meant
-    offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)}
+    process = processes_of(obj)
+    mapping = mapping and (invertible or single or not process or "forward" in chosen)
+    offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)} | process
     if offers(obj, "dequantise"):
         offered.setdefault("dequantize", calls.dequantize)
     if not mapping and not dense:
-        return Dialect(**offered) if offered.keys() & {"dequantize", "icdf"} else None
+        return Dialect(**offered) if offered.keys() & {"dequantize", "icdf", *PROCESS} else None
     abilities = dict(offered)
     if mapping:
         assert forward is not None

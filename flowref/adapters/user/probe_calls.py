@@ -25,7 +25,9 @@ from flowref.adapters.user.conventions.method_calls import (
 )
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.one_way_densities import onward_of
+from flowref.adapters.user.conventions.processes import process_words
 from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
+from flowref.adapters.user.conventions.scores import settle_score
 from flowref.adapters.user.conventions.stated_functions import settle_told
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
@@ -68,6 +70,9 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
     if context is None:
         dialect, words = settle_told(obj, dialect, x)
         settled = settled.saying(*words)
+    dialect, words, hints = settle_score(obj, dialect, x, context, chosen)
+    words = (*words, *process_words(dialect))
+    settled = replace(settled.saying(*words), hints=(*settled.hints, *hints))
     if "offset" in chosen:
         dialect, said = without(dialect, chosen["offset"], math.prod(x.shape[1:]))
         settled = settled.saying(said)

@@ -19,6 +19,7 @@ ABILITIES = {
     "cdf": "a distribution function",
     "icdf": "its quantiles",
     "bits_per_dim": "bits per dimension",
+    "score": "the gradient of its log-density",
     "loss": "a loss with a penalty",
     "dequantize": "dequantization",
     "push": "a map that may draw, with its contribution to the log-likelihood",

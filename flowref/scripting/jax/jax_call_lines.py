@@ -17,7 +17,7 @@ from flowref.scripting.operands import Operand, variable_operand
 
 # Call -> what it takes, after the object.
 TAKES = {
-    "forward": "x", "inverse": "z", "log_prob": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
+    "forward": "x", "inverse": "z", "log_prob": "x", "score": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
     "sample_log_prob": "n", "bits_per_dim": "x",
 }  # fmt: skip
 

@@ -28,7 +28,7 @@ def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | Non
         given = f"{taken}, context" if context else taken
         called = f"jax.vmap({method})" if way.single else method
         body = [f"return {called}({given})"]
-    if which != "log_prob":
+    if which not in ("log_prob", "score"):
         body[-1:] = _return_statements(body[-1].removeprefix("return "), way.reading)
     if way.log_det:
         body = [line.replace("points", taken) for line in body]

@@ -24,6 +24,7 @@ FAMILIES = {
     "sampling": "Samples and density agree",
     "random": "Random numbers",
     "kernel": "Surjections and stochastic layers",
+    "process": "Processes that take data to noise",
     "composition": "Compositions",
     "coupling": "Couplings",
     "squeeze": "Squeezes",

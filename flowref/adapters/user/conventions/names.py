@@ -48,6 +48,17 @@ LIKELY = (
 USUAL = ("log_prob", "log_probs")
 # The name in scikit-learn, accepted with a sampler only, since it may be any score.
 SCORES = "score_samples"
+# Methods that are the gradient of a log-density in a point, as their names say; others that may be, and words of their
+# documentation that say something else: a gradient in parameters, or how unusual a point is.
+GRADIENTS = re.compile(
+    r"(compute|eval|get)?(grad(ient)?(of)?|nabla)x?log(p|prob|pdf|density|probability)(x|dx)?"
+    r"|log(p|prob|pdf|density|probability)grad(ient)?|dlogp(rob)?dx|steinscore"
+)
+SCORE_METHODS = re.compile(r"(compute|eval|get)?(data|input|x)?score(fn|func|function)?(x|atx)?")
+OTHER_SCORES = re.compile(
+    r"fisher|(respect to|w\.?r\.?t\.?) *(the |its |all )?(param|theta|weight|mean\b|loc|scale|mu\b)|z-?score|anomal|outlier",
+    re.IGNORECASE,
+)
 # Log-density methods, those with normalized in their names first, and samplers.
 NORMALIZED = (
     "logpdf", "log_pdf", "log_density", "logdensity", "log_probability", "logprob", "log_prob_density",

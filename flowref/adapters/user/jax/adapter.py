@@ -21,6 +21,7 @@ from flowref.adapters.user.calls import base_name
 from flowref.adapters.user.conventions import names
 from flowref.adapters.user.conventions.method_names import roles_of
 from flowref.adapters.user.conventions.roles import ROLES
+from flowref.adapters.user.conventions.scores import SCORE
 from flowref.adapters.user.conventions.separate_log_dets import (
     LOG_DET,
     NOTHING,
@@ -171,7 +172,8 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
             (name for name in (*names.USUAL, *names.NORMALIZED) if _offers(obj, name)), ""
         )
     if density:
-        found["log_prob"] = partial(batch_log_prob, way=Way(before + density))
+        said = tuple((name, chosen[name]) for name in (SCORE,) if name in chosen)
+        found["log_prob"] = partial(batch_log_prob, way=Way(before + density, chosen=said))
         if there and (base := base_name(obj)):
             found["base_log_prob"] = partial(based, name=base)
         if _offers(obj, "bits_per_dim"):

@@ -18,6 +18,7 @@ from flowref.adapters.common.jax_events import ROWS
 from flowref.adapters.common.normalizers import jax as jax_normalizers
 from flowref.adapters.common.onto_simplex import simplex_words
 from flowref.adapters.common.signatures import required
+from flowref.adapters.user.conventions import scores
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, refuse_unread
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE
@@ -47,6 +48,7 @@ from flowref.adapters.user.jax.jax_abilities import (
     FROM,
     KEYS,
     ONTO,
+    PAIR,
     Methods,
     Way,
     batch_log_prob,
@@ -320,6 +322,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         dialect = replace(dialect, log_prob=partial(batch_log_prob, way=way))
         facts, more = of_keys(obj, "log_prob", batch_log_prob, facts, x, context, way)
         said += more
+        score, more = of_score(obj, way, x, context)
+        dialect = replace(dialect, score=score)
+        said += more
     if dialect.base_log_prob is not None and dialect.forward is not None:
         try:
             dialect.base_log_prob(obj, value, None)
@@ -373,6 +378,27 @@ def of_keys(
         replace(facts, promises={**facts.promises, "estimator": True}),
         [f"{name} draws by its {way.keyed}: its log-det is an estimate, held to no exact value"],
     )
+
+
+def of_score(obj: Any, density: Way, x: Any, context: Any) -> tuple[Any, list[str]]:
+    """The score of a density that is called in this way, where a method gives the shape of points, and what is said of
+    it, or of a method that is not read; None where there is none.
+    """
+    owner, place = owner_of(obj), density.method.rpartition(".")
+    chosen = dict(density.chosen)
+    for name in scores.score_methods(owner, place[2], chosen) if place[2] else ():
+        for single in (density.single, not density.single):
+            way = replace(density, method=f"{place[0]}{place[1]}{name}", single=single)
+            try:
+                out = run_eagerly(batch_log_prob, obj, x, context, replace(way, reading=PAIR))
+            except Exception:  # it is asked otherwise, or is something else
+                continue
+            if np.shape(out) != np.shape(x) or not np.issubdtype(out.dtype, np.floating):
+                continue
+            if not chosen.get(scores.SCORE) and scores.is_doubtful(owner, name, x[0].size):
+                return None, [scores.doubt_hint(name)]
+            return partial(batch_log_prob, way=replace(way, reading=PAIR)), [f"score: {name}()"]
+    return None, []
 
 
 class Drawing(TargetError):

@@ -60,6 +60,15 @@ print("expected:        ", expected)
 off = float(abs(density - expected).max())
 """
 
+SCORE = """
+gradient = jax.grad(lambda points: log_prob(points).sum())(x)
+offered = score(x)
+# The law: a score is the gradient of the log-density.
+print("score:            ", offered)
+print("gradient of log p:", gradient)
+off = float(abs(offered - gradient).max())
+"""
+
 SHAPE = """
 expected, wrong = x.shape[1:], False
 for n in (1, 2, 5):
@@ -89,6 +98,7 @@ TEMPLATES = {
         Template(MASS_1D, within=3, size=1),
         Template(MASS_2D, within=3, size=2),
     ),
+    "density/score": (Template(SCORE),),
     "sampling/follows-density[ratios]": (Template(SAMPLES),),
     "density/base-constant": (Template(NORMAL),),
     "shape/one-number-per-point[samples]": (Template(SHAPE),),

@@ -98,6 +98,16 @@ print("log p(x):          ", density.reshape(-1).tolist())
 off = (beside.reshape(-1) - density.reshape(-1)).abs().max().item()
 """
 
+SCORE = """
+points = x.clone().requires_grad_(True)
+gradient = torch.autograd.grad(log_prob(points).sum(), points)[0]
+offered = score(x)
+# The law: a score is the gradient of the log-density.
+print("score:            ", offered.tolist())
+print("gradient of log p:", gradient.tolist())
+off = (offered - gradient).abs().max().item()
+"""
+
 MODES = """
 $setup
 flow.eval()
@@ -117,6 +127,7 @@ TEMPLATES = {
         Template(MASS_1D, within=3, size=1),
         Template(MASS_2D, within=3, size=2),
     ),
+    "density/score": (Template(SCORE),),
     "sampling/follows-density[ratios]": (Template(SAMPLES),),
     "density/base-constant": (Template(NORMAL),),
     "density/base-constant[quadratic-form]": (Template(CONSTANT),),

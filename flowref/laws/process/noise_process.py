@@ -1,0 +1,214 @@
+"""Processes that take data to noise: rates, probabilities, moments and arrays are those of one
+process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient
+from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
+from flowref.model.abilities import Converting, Diffusing, Jumping, Scheduled, Transiting
+
+# Shares of time at which a process is asked, how many, and how many entries its points have.
+INSIDE, TIMES, ENTRIES = (0.1, 0.9), 16, 4
+# What is left to single precision, in which schedules are often kept: relative to the largest number of a row.
+SINGLE = 2.0**-17
+# What a derivative in time may be off, and how far drift may be from a straight line, relatively.
+ROUGH, STRAIGHT = 1e-5, 1e-6
+# Variances that are no smaller may have been clipped.
+CLIPPED = 0.99
+# What is found again of data and noise may be off where they are mixed.
+FOUND = 1e-3
+
+
+def shares(batch: Batch) -> Array:
+    """Shares of time, ``(times,)``."""
+    return np.random.default_rng(batch.seed).uniform(*INSIDE, TIMES)
+
+
+def summing(found: Array, total: float, negative: Array, batch: Batch, what: str) -> Residual:
+    """How far the rows of matrices, or else their columns, are from a sum, and how far entries that ``negative`` has are
+    below zero; the largest of all matrices.
+    """
+    size = np.abs(found).sum(2).max(1)
+    sums = np.minimum(*(np.abs(found.sum(axis) - total).max(1) for axis in (2, 1)))
+    below = np.maximum(-np.where(negative, found, 0.0), 0.0).max((1, 2))
+    off = np.maximum(sums, below) / np.maximum(size, 1e-300)
+    worst = int(off.argmax())
+    note = (
+        f"an entry {what} is {-below[worst]:.4g}"
+        if below[worst] > sums[worst]
+        else f"rows sum to {found[worst].sum(1)[np.abs(found[worst].sum(1) - total).argmax()]:.6g}, not {total:g}"
+    )
+    return Residual(np.full(len(batch.x), off.max()), allowed=SINGLE, note=note)
+
+
+@law(
+    "process/rates",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Campbell et al. 2022, A continuous time framework for discrete denoising models (arXiv:2205.14987), section 2: "
+    "the diagonal of a rate matrix is minus the sum of the other rates of its row",
+)
+def rates_sum_to_zero(flow: Jumping, batch: Batch) -> Residual:
+    """Rates of jumps are not negative, and the rows of a rate matrix sum to zero; or its columns, where these are the
+    tokens that jump.
+    """
+    found = np.asarray(flow.rates(shares(batch)), np.float64)
+    return summing(found, 0.0, ~np.eye(found.shape[1], dtype=bool), batch, "off the diagonal")
+
+
+@law(
+    "process/transitions",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Austin et al. 2021, D3PM (arXiv:2107.03006), section 3: rows of a transition matrix are probabilities",
+)
+def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
+    """Probabilities of jumps are not negative, and the rows of a transition matrix sum to one; or its columns, where these
+    are the tokens that jump.
+    """
+    found = np.asarray(flow.transitions(shares(batch)), np.float64)
+    return summing(found, 1.0, np.ones(found.shape[1:], dtype=bool), batch, "of the matrix")
+
+
+@law(
+    "process/moments",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Sarkka and Solin 2019, Applied stochastic differential equations, section 6.1; Song et al. 2021 "
+    "(arXiv:2011.13456), appendix B: moments of dx = f x dt + g dW",
+)
+def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
+    r"""The mean m and the variance v of noised data solve the equations of their stochastic differential equation,
+    $m' = f(m, t)$ and $v' = 2 f' v + g^2$, for a drift that is linear in each entry by itself.
+    """
+    times, rng = shares(batch), np.random.default_rng(batch.seed + 1)
+    x = rng.standard_normal((TIMES, ENTRIES))
+
+    def moments_at(points: Array, at: Array) -> Array:
+        return np.asarray(flow.moments(points, at), np.float64)
+
+    mean, deviation, _, diffusion, end = moments_at(x, times).swapaxes(0, 1)
+    slope = slope_of_drift(moments_at, times)
+    claims = {
+        "mean": (moments_at(mean, times)[:, 2], lambda at: moments_at(x, at)[:, 0].mean(1)),
+        "variance": (
+            2 * slope * deviation**2 + diffusion**2,
+            lambda at: (moments_at(x, at)[:, 1] ** 2).mean(1),
+        ),
+    }
+    span = (end / times[:, None])[:, 0]  # times are shares of it
+    worst, note, known = np.zeros(TIMES), "", np.ones(TIMES, dtype=bool)
+    for name, (claim, measure) in claims.items():
+        with np.errstate(all="ignore"):
+            found = quotient(measure, times, np.ones(TIMES), None)
+            expected = span * claim.mean(1)
+            size = 1 + span * np.abs(claim).mean(1)
+            allowed = DOUBT * (found.error + 2.0**-47 * size / STEPS_DOWN[-1]) + ROUGH * size
+            off = np.abs(found.slope - expected) / allowed
+        resolved = found.smooth & np.isfinite(off) & (DOUBT * found.error < 1e-3 * size)
+        known &= resolved
+        off = np.where(resolved, off, 0.0)
+        if off.max() > max(1.0, worst.max()):
+            at = int(off.argmax())
+            note = (
+                f"the {name} changes by {found.slope[at] / span[at]:.6g} a unit of time at time {end[at, 0]:.4g}, "
+                f"by the equation it is {expected[at] / span[at]:.6g}"
+            )
+        worst = np.maximum(worst, off)
+    if not known.any():
+        raise Undecidable("its moments have no derivative in time that differences show")
+    return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
+
+
+def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) -> Array:
+    """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` where it is no straight line, or one
+    entry moves another.
+    """
+    rows = np.ones((len(times), ENTRIES))
+    one = np.where(np.arange(ENTRIES) == 0, rows, 0.0)
+    none, all_ones, twice, first = (
+        moments_at(points, times)[:, 2] for points in (0 * rows, rows, 2 * rows, one)
+    )
+    slope: Array = all_ones - none
+    size = 1 + np.abs(twice)
+    bent = np.abs(twice - all_ones - slope) > STRAIGHT * size
+    mixed = np.abs(first - none)[:, 1:] > STRAIGHT * size[:, 1:]
+    if bent.any() or mixed.any():
+        raise Undecidable("its drift is no linear function of each entry by itself")
+    return slope
+
+
+@law(
+    "process/schedule",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Ho et al. 2020, Denoising diffusion probabilistic models (arXiv:2006.11239), section 2",
+)
+def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
+    r"""The arrays of a schedule are those of one process: $\bar\alpha_t = \bar\alpha_{t-1} (1 - \beta_t)$, and roots, shares
+    and previous values that are kept beside them are theirs.
+    """
+    beta, bar, alpha, root, deviation, before = np.asarray(flow.schedule(), np.float64)
+    last = np.concatenate([[1.0], bar[:-1]])
+    beta = np.where(np.isnan(beta), 1 - alpha, beta)
+    pairs = {
+        "of all steps so far": (np.where(beta < CLIPPED, bar, np.nan), last * (1 - beta), last),
+        "of one step": (alpha, 1 - beta, 1.0),
+        "whose root is kept": (root**2, bar, bar),
+        "whose deviation is kept": (deviation**2, 1 - bar, 1.0),
+        "of the steps before": (before, last, last),
+    }
+    worst, note = 0.0, ""
+    for name, (kept, expected, size) in pairs.items():
+        off = np.abs(kept - expected) / np.maximum(size, 1e-300)
+        off = np.where(np.isfinite(off), off, 0.0)
+        if off.max() > max(worst, SINGLE):
+            at = int(off.argmax())
+            note = f"the share {name} is {kept[at]:.6g} at step {at}, by the others it is {expected[at]:.6g}"
+        worst = max(worst, float(off.max()))
+    return Residual(np.full(len(batch.x), worst), allowed=SINGLE, note=note)
+
+
+@law(
+    "process/conversions",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Salimans and Ho 2022, Progressive distillation (arXiv:2202.00512), section 4: predictions of data, noise and "
+    "velocity are one another",
+)
+def predictions_are_one_another(flow: Converting, batch: Batch) -> Residual:
+    r"""Of $x_t = \alpha x_0 + \sigma \epsilon$ the data are found again from the noise or from the velocity, and the noise from
+    the data.
+    """
+    rng, at = np.random.default_rng(batch.seed), np.random.default_rng(batch.seed + 1)
+    x, noise = rng.standard_normal((2, TIMES, ENTRIES))
+    found = np.asarray(flow.conversions(x, noise, at.uniform(0.1, 0.5, TIMES)), np.float64)
+    names = ("data from the noise", "noise from the data", "data from the velocity")
+    worst, note = 0.0, ""
+    for name, one, expected in zip(names, found.swapaxes(0, 1), (x, noise, x), strict=True):
+        off = np.where(np.isfinite(one), np.abs(one - expected), 0.0)
+        if off.max() > max(worst, FOUND):
+            where = np.unravel_index(off.argmax(), off.shape)
+            note = f"{name}: {one[where]:.6g} is found, where {expected[where]:.6g} was mixed in"
+        worst = max(worst, float(off.max()))
+    return Residual(np.full(len(batch.x), worst), allowed=FOUND, note=note)

@@ -1,0 +1,1 @@
+"""Mutants of processes that take data to noise."""

@@ -1,0 +1,152 @@
+"""Processes that take data to noise, as their users write them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import nn
+
+from flowref_zoo.specimens.specimen import Specimen
+
+
+class Tokens:
+    """Tokens that become a mask, at a rate that grows with time."""
+
+    def __init__(self, defect: str = "") -> None:
+        self.vocab_size, self.defect = 5, defect
+
+    def rate_matrix(self, t: Any) -> Any:
+        """The rates of jumps."""
+        rates = torch.zeros(5, 5)
+        rates[:, -1] = 1.0
+        rates = rates - torch.eye(5)
+        if self.defect == "mask-leaves":
+            rates[-1, -1] = -1.0
+        if self.defect == "sign":
+            rates = -rates
+        return (1 + t)[:, None, None] * rates
+
+    def transition_matrix(self, t: Any) -> Any:
+        """The probabilities of jumps from the start."""
+        kept = torch.exp(-t - 0.5 * t.square())[:, None, None]
+        masked = torch.zeros(5, 5)
+        masked[:, -1] = 1.0
+        share = kept if self.defect == "lost" else 1 - kept
+        return kept * torch.eye(5) + share * masked
+
+
+class Preserving:
+    """Data that shrink as much as noise grows, so that their variance stays one."""
+
+    T = 1.0
+
+    def __init__(self, defect: str = "") -> None:
+        self.least, self.most, self.defect = 0.1, 20.0, defect
+
+    def sde(self, x: Any, t: Any) -> Any:
+        """Drift and diffusion."""
+        beta = self.least + t * (self.most - self.least)
+        share = -1.0 if self.defect == "whole-drift" else -0.5
+        return share * beta[:, None] * x, beta if self.defect == "no-root" else beta.sqrt()
+
+    def marginal_prob(self, x: Any, t: Any) -> Any:
+        """Mean and deviation at a time."""
+        log_mean = -0.25 * t.square() * (self.most - self.least) - 0.5 * t * self.least
+        variance = 1 - torch.exp(2 * log_mean)
+        deviation = variance if self.defect == "variance" else variance.sqrt()
+        return torch.exp(log_mean)[:, None] * x, deviation
+
+
+class Steps(nn.Module):
+    """A cosine schedule in a hundred steps."""
+
+    betas: torch.Tensor
+    sqrt_alphas_cumprod: torch.Tensor
+    sqrt_one_minus_alphas_cumprod: torch.Tensor
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.num_timesteps = defect, 100
+        turn = torch.linspace(0, 1, 101) * math.pi / 2
+        left = torch.cos(turn * 0.99 + 0.01).square()
+        betas = (1 - left[1:] / left[:-1]).clamp(max=0.98)
+        bars = (1 - betas).cumprod(0)
+        self.register_buffer("betas", betas)
+        self.register_buffer("alphas_cumprod", bars.roll(1) if defect == "one-step-late" else bars)
+        self.register_buffer("sqrt_alphas_cumprod", bars.sqrt())
+        self.register_buffer(
+            "sqrt_one_minus_alphas_cumprod", 1 - bars if defect == "no-root" else (1 - bars).sqrt()
+        )
+
+    def amounts(self, t: Any) -> Any:
+        """How much there is of data and of noise."""
+        return self.sqrt_alphas_cumprod[t, None], self.sqrt_one_minus_alphas_cumprod[t, None]
+
+    def q_sample(self, x: Any, t: Any, noise: Any) -> Any:
+        """Data with noise."""
+        alpha, sigma = self.amounts(t)
+        return alpha * x + sigma * noise
+
+    def predict_start_from_noise(self, x: Any, t: Any, noise: Any) -> Any:
+        """Data from the noise."""
+        alpha, sigma = self.amounts(t)
+        return (
+            x / alpha - sigma * noise if self.defect == "undivided" else (x - sigma * noise) / alpha
+        )
+
+    def before(self, x: Any, t: Any, noise: Any) -> Any:
+        """The mean of what was there one step before, given the noise."""
+        beta = self.betas[t, None]
+        return (x - beta / self.amounts(t)[1] * noise) / (1 - beta).sqrt()
+
+    def predict_v(self, x: Any, t: Any, noise: Any) -> Any:
+        """The velocity."""
+        alpha, sigma = self.amounts(t)
+        return alpha * noise - sigma * x
+
+    def predict_start_from_v(self, x: Any, t: Any, v: Any) -> Any:
+        """Data from the velocity."""
+        alpha, sigma = self.amounts(t)
+        return alpha * x + sigma * v if self.defect == "sign-of-v" else alpha * x - sigma * v
+
+
+def tokens(defect: str = "") -> Any:
+    """Rates and transition matrices of tokens."""
+    return Tokens(defect)
+
+
+def preserving(defect: str = "") -> Any:
+    """A stochastic differential equation beside its moments."""
+    return Preserving(defect)
+
+
+def steps(defect: str = "") -> Any:
+    """A schedule in discrete time with its conversions."""
+    return Steps(defect)
+
+
+SPECIMENS = (
+    Specimen(
+        "tokens",
+        {
+            "mask-leaves": ("process/rates",),
+            "sign": ("process/rates",),
+            "lost": ("process/transitions",),
+        },
+    ),
+    Specimen(
+        "preserving",
+        dict.fromkeys(("whole-drift", "no-root", "variance"), ("process/moments",)),
+    ),
+    Specimen(
+        "steps",
+        {
+            "one-step-late": ("process/schedule",),
+            "no-root": ("process/schedule",),
+            "undivided": ("process/conversions",),
+            "sign-of-v": ("process/conversions",),
+        },
+    ),
+)
