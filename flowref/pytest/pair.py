@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pytest
 
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 
     from flowref.auditing.single import Judged
     from flowref.baseline.entry import Baseline
-    from flowref.model import Law, Target, Verdict
-    from flowref.pytest.session import Session
+    from flowref.model import Law, Recognized, Target, Verdict
 
 LOAD = "load"
 
@@ -35,6 +34,33 @@ class Candidate:
         self.silent: tuple[Verdict, ...] = ()
 
 
+class PairSession(Protocol):
+    """What a test needs of the session that it runs in; `session.Session` provides it."""
+
+    profile: str
+    strict: bool
+
+    def load(self, candidate: Candidate) -> None:
+        """Load a target. Raises: `TargetError`."""
+        ...
+
+    def judge(self, pair: Pair) -> Judged:
+        """Measure one pair and compare it with the known failures."""
+        ...
+
+    def again(self, verdict: Verdict) -> str:
+        """The command that replays a failure; empty if no report is written."""
+        ...
+
+    def recognized(self, candidate: Candidate) -> Recognized | None:
+        """What a target was recognized as; None before it is loaded."""
+        ...
+
+    def first(self, candidate: Candidate) -> bool:
+        """Whether this is the first question about a target."""
+        ...
+
+
 class Load:
     """Whether a target can be loaded. ``bears``: whether this test fails where it cannot, and does not
     leave that to another one.
@@ -42,7 +68,7 @@ class Load:
 
     __slots__ = ("bears", "candidate", "problem", "quiet", "session")
 
-    def __init__(self, session: Session, candidate: Candidate) -> None:
+    def __init__(self, session: PairSession, candidate: Candidate) -> None:
         self.session, self.candidate = session, candidate
         self.problem = ""  # why the target cannot be loaded
         self.quiet = False  # the test was skipped for a reason that another line tells
@@ -99,7 +125,7 @@ class Pair(Load):
     __slots__ = ("_judged", "_law", "baseline")
 
     def __init__(
-        self, session: Session, candidate: Candidate, law: Law, baseline: Baseline
+        self, session: PairSession, candidate: Candidate, law: Law, baseline: Baseline
     ) -> None:
         super().__init__(session, candidate)
         self._law, self.baseline = law, baseline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -158,12 +157,6 @@ class Report:
             lines += target_lines(called[target], verdicts, statements, recognized, known=known)
         lines += [f"cannot be audited: {clean(problem.message)}" for problem in self.problems]
         return "\n".join(lines)
-
-    def to_html(self) -> str:
-        """The scorecard: one page that needs nothing else, for a browser."""
-        # By name, since pages are made in a room above this one.
-        scorecard = importlib.import_module("flowref.scorecard")
-        return str(scorecard.page(self))
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
