@@ -1,4 +1,4 @@
-"""Sections of Markdown that a report in full and a brief one share."""
+"""Markdown sections shared by full and brief reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = (
 
 
 def head(report: Report) -> list[str]:
-    """What was audited, when, with what, and what came of it in one line."""
+    """The audit: targets, time, versions, and its outcome in one line."""
     environment = report.environment
     verdict = violations(report.verdicts) if report.violations else "No law is violated"
     if report.violations and report.known:
@@ -72,7 +72,7 @@ def head(report: Report) -> list[str]:
 
 
 def problems(report: Report) -> list[str]:
-    """What could not be audited, a sentence each."""
+    """The targets that could not be audited, a sentence each."""
     if not report.problems:
         return []
     sentences = [f"- {escaped(problem.message)}" for problem in report.problems]
@@ -80,7 +80,7 @@ def problems(report: Report) -> list[str]:
 
 
 def known_failure_section(report: Report) -> list[str]:
-    """How the known failures stand: a section, where there are any."""
+    """The known failures with their standing; empty if there are none."""
     if not report.known:
         return []
     lines = [
@@ -94,13 +94,13 @@ def known_failure_section(report: Report) -> list[str]:
     order = [Standing.CHANGED, Standing.EXPIRED, Standing.FIXED, Standing.UNDECIDED, Standing.KNOWN]
     for one in sorted(report.known, key=lambda one: order.index(one.standing)):
         pair = f"{code(one.law)} | {code(one.target)}"
-        told = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
-        lines.append(f"| {one.standing} | {pair} | {told} |")
+        notes = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
+        lines.append(f"| {one.standing} | {pair} | {notes} |")
     return lines
 
 
 def proved(report: Report) -> list[str]:
-    """Of which laws that hold there are proofs, for how many targets: a section, where there are any."""
+    """The proved laws with their number of targets; empty if there are none."""
     laws: dict[str, list[str]] = {}
     for verdict in report.verdicts:
         if verdict.proof:
@@ -115,7 +115,7 @@ def proved(report: Report) -> list[str]:
 
 
 def used(report: Report) -> list[str]:
-    """The words above the columns of counts, those under which anything is counted."""
+    """The outcomes that occur, in order: the columns of count tables."""
     found = set(labels(report.verdicts))
     return [word for word in ORDER if word in found]
 
@@ -156,7 +156,7 @@ def waits(report: Report) -> list[str]:
 
 
 def recognition_section(report: Report) -> list[str]:
-    """What each target was recognized as, and how it speaks where that is not the usual way."""
+    """What each target was recognized as, with unusual conventions."""
     lines = []
     for target, one in report.recognized.items():
         how = "; ".join(filter(None, (one.event, *one.conventions, *one.conflicts, *one.data)))
@@ -169,7 +169,7 @@ def recognition_section(report: Report) -> list[str]:
 
 
 def quiet(report: Report) -> list[list[str]]:
-    """What was advised, not decided and not run: a section each, with the reasons given."""
+    """Sections of advice, undecided and unrun laws, with their reasons."""
     return [_reason_section(report.verdicts, *kind) for kind in QUIET]
 
 
@@ -189,7 +189,7 @@ def _reason_section(
 
 
 def law_section(notes: Sequence[LawNote]) -> list[str]:
-    """What each law states."""
+    """The statement of each law."""
     if not notes:
         return []
     lines = ["## Laws", "", "| law | statement | force |", "|---|---|---|"]
@@ -197,7 +197,7 @@ def law_section(notes: Sequence[LawNote]) -> list[str]:
 
 
 def _statement(note: LawNote) -> str:
-    """A law's statement in a cell of a table."""
+    """A law's statement as a table cell."""
     if "$" in note.statement:
         return statement_text(note.statement).replace("|", "\\|")
     return escaped(note.statement)
