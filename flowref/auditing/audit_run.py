@@ -1,6 +1,4 @@
-"""One audit: select, schedule, check every pair somewhere, keep every verdict, and put them
-together as a report.
-"""
+"""One audit: selection, schedule, execution of every pair, journal, and the report."""
 
 from __future__ import annotations
 
@@ -58,8 +56,8 @@ from flowref.reporting.report import Report
 def conduct(
     targets: Iterable[Any] | None, laws: Any, options: Options, listener: AuditListener
 ) -> Report:
-    """The audit behind every front end. A KeyboardInterrupt ends it early, with a report that says
-    so.
+    """Run the audit behind every front end. A KeyboardInterrupt ends it early, with an incomplete
+    report.
     """
     from flowref.checking.settings import PROFILES
 
@@ -79,7 +77,7 @@ def conduct(
 
 
 class Audit:
-    """The state of one audit while it runs."""
+    """The state of a running audit."""
 
     def __init__(
         self, selection: Selection, laws: Sequence[Law], options: Options, listener: AuditListener
@@ -121,7 +119,7 @@ class Audit:
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def _share(self) -> shards.Share:
-        """The laws of each target that are to be run."""
+        """Target -> ids of the laws to run."""
         every, wanted = frozenset(law.id for law in self.laws), self.options.wanted
         share: shards.Share = {str(target): every for target in self.selected}
         if self.options.shard:
@@ -142,7 +140,7 @@ class Audit:
         left = self._open_journal()
         try:
             return self._ran(left)
-        finally:  # an error that ends the audit leaves its journal for the next one
+        finally:  # after an error the journal stays for the next run
             if self.journal is not None:
                 self.journal.close(finished=False)
 
@@ -174,18 +172,18 @@ class Audit:
             self._enter_all(
                 self.schedule.abandon_all("the audit was interrupted before this check")
             )
-            # A target of which a pair was in hand has not ended, and was judged as far as it came.
+            # Targets with a running pair have not ended; they are reported as far as they were judged.
             for name in [name for name in self.done if name not in self.told]:
                 self._tell(name)
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
-            if report.verdicts:  # a misspelt target must not take the place of the last report
+            if report.verdicts:  # a misspelt target must not replace the last report
                 save_last(report, self.options.folder)
             self.journal.close(finished=complete)
         return report
 
     def _open_journal(self) -> Earlier:
-        """What an interrupted run of this very audit left."""
+        """The results of an interrupted run of the same audit."""
         if self.options.folder is None:
             return Earlier()
         wanted = {name: sorted(laws) for name, laws in self.options.wanted.items()}
@@ -204,7 +202,7 @@ class Audit:
         return left
 
     def _run(self) -> None:
-        """Pairs of live objects here, and the others in workers if there are to be any."""
+        """Run live objects in this process, other pairs in workers if there are any."""
         options = self.options
         if (options.jobs or options.dask) and any(one.adapter == OBJECT for one in self.targets):
             self.listener.notice(
@@ -228,7 +226,7 @@ class Audit:
                 self.listener.start(pair)
                 continue
             self._spend(str(pair.target), outcome.expense)
-            if pair.ahead:  # the other probe speaks of the target
+            if pair.ahead:  # the other probe decides whether the target loads
                 continue
             if pair.law is None:
                 self._enter_probe(pair, outcome)
@@ -247,7 +245,7 @@ class Audit:
                 self._stop()
 
     def _spend(self, target: str, expense: Expense) -> None:
-        """Add what a pair took to what its target took."""
+        """Add the cost of a pair to that of its target."""
         if expense != FREE:
             self.expenses[target] = self.expenses.get(target, FREE) + expense
             if self.journal is not None:
@@ -259,8 +257,8 @@ class Audit:
         return outcome_verdict(pair, outcome, self.options.limits.granted(pair) if limited else 0)
 
     def _wanted(self, pair: ScheduledPair, verdict: Verdict) -> int:
-        """The mebibytes with which a pair is to be measured again, when the others are done: where it
-        asks for more than it may take, nobody said how much that is, and the machine has it.
+        """The memory in MiB with which a pair is measured again after the others: if it needs more
+        than its limit, the limit is the default, and the machine has it; else 0.
         """
         limits = self.options.limits
         if not limits.stretched or not self.options.jobs or self.options.dask:
@@ -269,33 +267,33 @@ class Audit:
         return asked if limits.granted(pair) < asked <= total_memory() // MEBIBYTE else 0
 
     def _out_of_time(self) -> None:
-        """The pairs left are not run; the families of laws that were not reached are named."""
+        """Mark the remaining pairs as not run, and report law families of which nothing was run."""
         budget = f"the budget of {self.options.budget:g} s"
         self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this check"))
         families = starved(self.verdicts.values())
-        if families and not self.spent:  # what a cluster hands back later is not told again
-            told = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
+        if families and not self.spent:  # pairs that a cluster returns later are not reported again
+            listed = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
             self.spent = True
             self.listener.notice(
-                f"{budget} was spent before the first law of these families: {', '.join(told)}"
+                f"{budget} was spent before the first law of these families: {', '.join(listed)}"
             )
 
     def _stop(self) -> None:
-        """Enough has failed: the pairs left are not run."""
+        """Mark the remaining pairs as not run after too many failures."""
         count = self.failures
         said = f"the audit stopped after {count} failure{'' if count == 1 else 's'}"
         self.listener.notice(f"{said}; {self.schedule.left} pairs were not run")
         self._enter_all(self.schedule.abandon_all(said))
 
     def _enter_replay(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
-        """What a recorded case shows now."""
+        """Enter the verdict on a recorded case."""
         assert pair.law is not None
         self.replayed[str(pair.target), pair.law.id] = self._settled(pair, outcome)
         self.schedule.replayed(pair.target)
         self._end_of(str(pair.target))
 
     def _enter_probe(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
-        """Whether a target could be loaded."""
+        """Enter whether a target could be loaded."""
         target = pair.target
         if isinstance(outcome, Broken):
             verdicts = self.schedule.broken_probe(
@@ -305,9 +303,7 @@ class Audit:
         elif outcome.raised:
             self.schedule.drop(target)
             problem = Problem(str(target), loading_refusal(target, outcome.raised))
-            if (
-                target in self.optional and FLOW not in problem.message
-            ):  # who declares a flow means one
+            if target in self.optional and FLOW not in problem.message:  # a declared flow must load
                 self._leave_out(problem)
                 return
             if self.journal is not None:
@@ -321,12 +317,12 @@ class Audit:
             self.schedule.loaded(target, outcome.seconds)
 
     def _leave_out(self, problem: Problem) -> None:
-        """Of a file that was named as a whole, what turns out to be no flow."""
+        """Leave out an object of a whole file that is no flow."""
         self.done.pop(problem.spec, None)
         self.listener.left_out(problem)
 
     def _drop(self, problem: Problem) -> None:
-        """A target that cannot be loaded has no verdicts."""
+        """Enter a target that cannot be loaded; it has no verdicts."""
         self.problems.append(problem)
         self.done.pop(problem.spec, None)
         self.failures += 1
@@ -339,7 +335,7 @@ class Audit:
             self._enter(verdict)
 
     def _enter(self, verdict: Verdict) -> None:
-        """Keep a verdict; the last one of a target ends it."""
+        """Enter a verdict; the last one of a target ends it."""
         self.verdicts[verdict.target, verdict.law] = verdict
         self.listener.verdict(verdict)
         if fails(verdict) or (self.options.strict and verdict.minor):
@@ -349,7 +345,7 @@ class Audit:
         self._end_of(verdict.target)
 
     def _end_of(self, name: str) -> None:
-        """Say what came of a target, once all its pairs and recorded cases are in."""
+        """Report a target once all its pairs and recorded cases are entered."""
         if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
@@ -357,7 +353,7 @@ class Audit:
             self._tell(name)
 
     def _tell(self, name: str) -> None:
-        """Say what came of a target so far."""
+        """Report the verdicts on a target so far."""
         self.told.add(name)
         target = next(target for target in self.targets if str(target) == name)
         verdicts = [self._final(name, law) for law in self._laws_of(name)]
@@ -367,7 +363,7 @@ class Audit:
         self.listener.target(target, ordered, self.recognized.get(name), own)
 
     def _final(self, name: str, law: Law) -> Verdict:
-        """The verdict on a pair, as far as this audit came."""
+        """The verdict on a pair, NOT_RUN if there is none."""
         missing = "the audit was interrupted before this check was done"
         found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
         return final(found, self.replayed.get((name, law.id)), law)
@@ -380,7 +376,7 @@ class Audit:
         return overlay(self.options.baseline, verdicts, self.replayed, self._exhausted, part=part)
 
     def report(self, *, complete: bool) -> Report:
-        """Everything so far, in the order of targets and laws."""
+        """The report of everything so far, in the order of targets and laws."""
         names = [name for name in map(str, self.targets) if name in self.done]
         verdicts = [self._final(name, law) for name in names for law in self._laws_of(name)]
         known = self._overlay(verdicts)

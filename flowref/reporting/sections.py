@@ -123,8 +123,8 @@ def used(report: Report) -> list[str]:
 def outcome_count_table(
     first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[str]
 ) -> list[str]:
-    """A table of how many verdicts of each group are counted under each word, and how many laws of
-    those about such things were put to the test; ``first`` heads the names.
+    """Return a table of verdicts by outcome for each group, with the number of judged and
+    applicable laws; ``first``: heading of the names.
     """
     lines = [
         f"| {first} | checked | {' | '.join(columns)} |",
@@ -139,7 +139,7 @@ def outcome_count_table(
 
 
 def waits(report: Report) -> list[str]:
-    """What keeps laws from being put to the test, target by target, and what changes that."""
+    """The reasons that block laws of each target, with the options that unblock them."""
     lines: list[str] = []
     for target, verdicts in report.by_target().items():
         for one in waiting(verdicts):
@@ -151,7 +151,7 @@ def waits(report: Report) -> list[str]:
         "Laws that apply to a target and were skipped, where one reason",
         f"keeps {FEW} of them or more from it.",
     ]
-    table = ["| target | reason | laws | what to say |", "|---|---|---:|---|", *lines]
+    table = ["| target | reason | laws | option |", "|---|---|---:|---|", *lines]
     return ["## Skipped", "", *text, "", *table]
 
 
@@ -164,7 +164,7 @@ def recognition_section(report: Report) -> list[str]:
         lines.append(
             f"| {code(target)} | {escaped(one.kind)} | {escaped(how)} | {escaped(hints)} |"
         )
-    table = ["| target | recognized as | how | what to say |", "|---|---|---|---|", *lines]
+    table = ["| target | recognized as | how | option |", "|---|---|---|---|", *lines]
     return ["## Recognized as", "", *table] if lines else []
 
 

@@ -36,7 +36,10 @@ def to_summary(report: Report) -> str:
         more = "\n" + "\n".join(_collapsed_failure(failure)) + "\n"
         if len((text + more).encode()) > ROOM:
             left = len(new) - index
-            return text + f"\n{left} more failures stand in the report; there is no room here.\n"
+            return (
+                text
+                + f"\n{left} more failures are in the report; this summary is limited in size.\n"
+            )
         text += more
     return text
 

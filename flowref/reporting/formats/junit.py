@@ -82,7 +82,7 @@ def _suite(
 def _note(suite: ET.Element, report: Report, target: str, verdicts: Sequence[Verdict]) -> None:
     """Properties: what the target was recognized as, and what was not judged."""
     recognized = report.recognized.get(target)
-    notes = [("taken for", recognized.kind)] if recognized and recognized.kind else []
+    notes = [("recognized as", recognized.kind)] if recognized and recognized.kind else []
     hints = recognized.hints if recognized else ()
     notes += [("not judged", line) for line in skipped_check_lines(verdicts, hints)]
     other = sum(not concerns(verdict) for verdict in verdicts)
