@@ -47,26 +47,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--flowref-profile",
         choices=PROFILES,
-        help="How hard to look: pr (quick), standard, nightly (thorough).  [default: that of "
-        "pyproject.toml, or standard]",
+        help="Effort: pr (quick), standard, nightly (thorough).  [default: that of pyproject.toml, or "
+        "standard]",
     )
     group.addoption(
-        "--flowref-seed", type=int, default=0, metavar="N", help="Of everything that is drawn."
+        "--flowref-seed", type=int, default=0, metavar="N", help="Seed of everything drawn."
     )
     group.addoption(
         "--flowref-report",
         metavar="PATH",
-        help='Write what was measured to this file, as JSON; "" writes none.  [default: '
+        help='Write the report to this file, as JSON; "" writes none.  [default: '
         ".flowref/report.json, which flowref script, replay and report read]",
     )
-    group.addoption(
-        "--flowref-strict", action="store_true", help="Fail where a violation is minor, too."
-    )
+    group.addoption("--flowref-strict", action="store_true", help="Also fail on minor violations.")
     group.addoption(
         "--flowref-timeout",
         type=float,
         metavar="SECONDS",
-        help="Processor time of one pair of a target and a law.  [default: that of "
+        help="CPU time of one pair of a target and a law.  [default: that of "
         "pyproject.toml, or 60]",
     )
 

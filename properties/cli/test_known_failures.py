@@ -118,7 +118,7 @@ def test_a_mended_failure_is_stale(folder: Path) -> None:
     assert audit("--strict").exit_code == 4
     assert flowref("baseline", "check").exit_code == 0
     assert flowref("baseline", "check", "--strict").exit_code == 4
-    assert "1 taken off, 0 left" in flowref("baseline", "prune").stdout
+    assert "1 removed, 0 left" in flowref("baseline", "prune").stdout
     assert audit("--strict").exit_code == 0
     put(folder, SLIP)
     assert audit().exit_code == 1

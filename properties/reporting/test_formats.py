@@ -158,7 +158,7 @@ def test_junit_says_once_what_was_not_judged() -> None:
     assert (root.attrib["tests"], root[0].attrib["skipped"]) == ("105", "5")
     notes = [(note.attrib["name"], note.attrib["value"]) for note in root.iter("property")]
     assert notes == [
-        ("taken for", "bijection"),
+        ("recognized as", "bijection"),
         ("not judged", "5 skipped: no inverse; say so"),
         ("laws about something else", "200"),
     ]
