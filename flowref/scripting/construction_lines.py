@@ -1,4 +1,4 @@
-"""The lines that build an object, as a user does, whatever framework it is of."""
+"""Lines that build an object as a user does, for any framework."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.scripting.operands import Operand
 
 
 def constructed(case: ReproductionCase, inliner: Inliner) -> tuple[list[str], list[str]]:
-    """The lines before, which import a user's factory, and those that give ``flow`` as it is built."""
+    """Return the lines before, which import a user's factory, and those that assign ``flow``."""
     target = case.target
     options = registry.builder_options(target)
     before: list[str] = []
@@ -54,7 +54,7 @@ def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
 
 
 class _Renaming(ast.NodeTransformer):
-    """Gives variables other names."""
+    """Renames variables."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
@@ -64,7 +64,7 @@ class _Renaming(ast.NodeTransformer):
 
 
 class _Hoisting(ast.NodeTransformer):
-    """Gives lambdas names, and keeps the assignments that do so."""
+    """Names lambdas, and keeps the assignments."""
 
     def __init__(self, inliner: Inliner) -> None:
         self.inliner = inliner
@@ -79,7 +79,7 @@ class _Hoisting(ast.NodeTransformer):
 
 
 def _imports(case: ReproductionCase, inliner: Inliner) -> list[str]:
-    """How a program imports a user's factory from where it is."""
+    """The import lines of a user's factory."""
     place, _, name = case.target.component.rpartition(":")
     first, file = name.partition(".")[0], Path(place)
     if place.endswith(".ipynb"):

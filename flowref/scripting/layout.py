@@ -1,6 +1,4 @@
-"""How a program is set: import lines in order, double quotes, and no line longer than a page is
-wide.
-"""
+"""The layout of a program: sorted imports, double quotes, and wrapped lines."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ def unparsed(statements: Iterable[ast.stmt]) -> list[str]:
 
 
 class _Bare(ast.NodeTransformer):
-    """Returns a tuple without brackets around it."""
+    """Returns a tuple without parentheses."""
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if not isinstance(node.value, ast.Tuple) or len(node.value.elts) < 2:
@@ -46,7 +44,7 @@ def requoted(text: str) -> str:
 
 
 def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
-    """A line of code, broken at the commas of its outermost brackets where it is too long."""
+    """A line of code, broken at the commas of its outermost brackets if it is too long."""
     if len(line) <= width:
         return [line]
     pairs = _brackets(line)
@@ -91,7 +89,7 @@ def _joined_lambda_parameters(pieces: list[str]) -> list[str]:
 
 
 def _comprehension(bracket: str) -> bool:
-    """Whether what stands in brackets is a comprehension, which has no commas of its own."""
+    """Whether brackets contain a comprehension, which has no commas of its own."""
     try:
         node = ast.parse(bracket, mode="eval").body
     except SyntaxError:
@@ -100,7 +98,7 @@ def _comprehension(bracket: str) -> bool:
 
 
 def _brackets(line: str) -> list[tuple[int, int, list[int]]]:
-    """The outermost brackets of a line, each with the commas directly inside."""
+    """The outermost brackets of a line, with the commas directly inside."""
     found: list[tuple[int, int, list[int]]] = []
     depth, quote, start, commas = 0, "", 0, list[int]()
     for place, sign in enumerate(line):
@@ -122,7 +120,7 @@ def _brackets(line: str) -> list[tuple[int, int, list[int]]]:
 
 
 def import_block(lines: Iterable[str]) -> list[str]:
-    """Import lines, those of one module joined, the standard library first."""
+    """Import lines, merged by module, the standard library first."""
     plain = sorted({line for line in lines if line.startswith("import ")})
     names: dict[str, set[str]] = {}
     for line in lines:

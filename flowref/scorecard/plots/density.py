@@ -1,4 +1,4 @@
-"""A density in one or two dimensions, with its integral over what is shown."""
+"""A density in one or two dimensions, with its integral over the plotted region."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE = 240
 
 
 def density_plot(shown: Figure) -> Markup:
-    """A curve over its area, or a map in nine steps from zero to the largest value."""
+    """Draw a curve over its area, or a map in nine steps from zero to the largest value."""
     if len(shown.of("low")) == 1:
         return _curve(shown)
     return _density_map(shown)
@@ -27,7 +27,7 @@ def _integral_text(shown: Figure) -> str:
     (integral, *_) = shown.of("integral") or (math.nan,)
     if not math.isfinite(integral):
         return shown.note
-    return f"its integral over what is shown is {integral:.6g}"
+    return f"its integral over this region is {integral:.6g}"
 
 
 def _curve(shown: Figure) -> Markup:
@@ -93,12 +93,12 @@ def _density_map(shown: Figure) -> Markup:
     parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _integral_text(shown), "tick", 17))
     if dots:
         parts.append(svg.legend([("dot", "sample", "samples")], bar + 82, svg.TOP + 130))
-    told = f"a map of p(x), at most {top:.4g}; {_integral_text(shown)}"
-    return svg.svg_drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
+    caption = f"a map of p(x), at most {top:.4g}; {_integral_text(shown)}"
+    return svg.svg_drawing("Density", caption, *parts, height=svg.TOP + SIDE + 46)
 
 
 def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:
-    """All cells of one level as one path, runs along a row at once. The first row is the lowest."""
+    """All cells of one level as one SVG path, merged along rows; the first row is the lowest."""
     parts = []
     for row in range(count):
         cells = enumerate(steps[row * count : (row + 1) * count])
