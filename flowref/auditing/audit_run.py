@@ -196,7 +196,7 @@ class Audit:
         try:
             journal.open(left)
         except ReportError as error:
-            self.listener.notice(f"nothing is kept of this audit: {error}")
+            self.listener.notice(f"this audit cannot be resumed: {error}")
         else:
             self.journal = journal
         return left
@@ -206,14 +206,14 @@ class Audit:
         options = self.options
         if (options.jobs or options.dask) and any(one.adapter == OBJECT for one in self.targets):
             self.listener.notice(
-                "live objects cannot travel to workers: everything runs in this process"
+                "live objects cannot be sent to workers: everything runs in this process"
             )
             options = replace(options, jobs=0, dask="")
         own = [law.id for law in self.laws if law_id_or_self(law) is law]
         if (options.jobs or options.dask) and own:
             listed = f"{', '.join(own[:3])}{' and others' if len(own) > 3 else ''}"
             self.listener.notice(
-                f"laws that are in no catalogue cannot travel to workers ({listed}): everything "
+                f"laws that are in no catalogue cannot be sent to workers ({listed}): everything "
                 "runs in this process"
             )
             options = replace(options, jobs=0, dask="")
@@ -363,7 +363,6 @@ class Audit:
         self.listener.target(target, ordered, self.recognized.get(name), own)
 
     def _final(self, name: str, law: Law) -> Verdict:
-        """The verdict on a pair, NOT_RUN if there is none."""
         missing = "the audit was interrupted before this check was done"
         found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
         return final(found, self.replayed.get((name, law.id)), law)

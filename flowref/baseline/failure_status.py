@@ -142,7 +142,7 @@ def _by_search(entry: Entry, found: Verdict) -> tuple[Standing, str]:
     if found.status is Status.HOLDS:
         return Standing.FIXED, "the law holds"
     if found.status is Status.NOT_APPLICABLE and not found.waits:
-        return Standing.FIXED, f"the law does not apply any more: {found.reason}"
+        return Standing.FIXED, f"the law no longer applies: {found.reason}"
     return Standing.UNDECIDED, found.reason or f"it is {found.status}"
 
 

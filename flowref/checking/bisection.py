@@ -41,7 +41,7 @@ def bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> Split:
                 measure(law, subject, batch.rows(rows))
                 measurable += rows.tolist()
                 continue
-        except (Unsupported, Undecidable):  # the calls returned, and the law has nothing to say
+        except (Unsupported, Undecidable):  # the calls returned, only the law is undecided
             measurable += rows.tolist()
             continue
         except Exception as raised:

@@ -46,7 +46,6 @@ def rounder_numbers(support: Support, point: Array) -> Array:
 
 
 def _largest(flat: Array) -> Array:
-    """Indices of the nonzero coordinates, the largest first."""
     order = np.argsort(-np.abs(flat), kind="stable")
     return np.asarray(order[: np.count_nonzero(flat)])
 

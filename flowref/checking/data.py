@@ -121,7 +121,7 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
             what, (low, high) = f"are not inside {support}", support.ends
             flat = x[finite].reshape(int(finite.sum()), -1)
             touching = ((flat >= low) & (flat <= high)).all()
-            way = ": scale them, or say what is taken with ?domain="
+            way = ": scale them, or declare the domain with ?domain="
             if touching and (flat % 1 == 0).any():
                 way = ": they touch its ends; add noise to levels, as in (x + u) / 256"
         raise DataError(f"all {len(x)} rows of {rows.name} that were picked {what}{way}")
@@ -192,18 +192,18 @@ def _permuted_shape(shape: Shape, order: tuple[int, ...]) -> Shape:
 
 def _contexts(rows: Rows, numbers: Array, subject: Subject) -> tuple[Array | None, tuple[str, ...]]:
     """The contexts of the points, and phrases about them."""
-    wanted, beside = subject.context_shape, rows.context
+    wanted, given = subject.context_shape, rows.context
     if wanted is None:
-        unused = beside is not None and beside.name.endswith("context")
-        return None, (("its contexts are not used: the flow takes none",) if unused else ())
-    if beside is None:
+        unused = given is not None and given.name.endswith("context")
+        return None, (("their contexts are not used: the flow takes none",) if unused else ())
+    if given is None:
         return None, ("with drawn contexts: an npz with x and context gives its own",)
-    if beside.shape != wanted and not (beside.shape == () and wanted == (1,)):
+    if given.shape != wanted and not (given.shape == () and wanted == (1,)):
         raise DataError(
-            f"{beside.name} has contexts of shape {beside.shape}, and the flow takes {wanted}: give "
-            "them in its shape, or say it with ?context="
+            f"{given.name} has contexts of shape {given.shape}, and the flow takes {wanted}: give "
+            "them in its shape, or declare theirs with ?context="
         )
-    return _read_rows(beside, numbers).reshape(-1, *wanted), ("with their contexts",)
+    return _read_rows(given, numbers).reshape(-1, *wanted), ("with their contexts",)
 
 
 def _dequantized(

@@ -28,7 +28,7 @@ FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
 # with differences, and of laws that take them in closed form.
 HALF = 2.0**-4
 STEPPED, COARSE = frozenset({"vjp", "slope"}), frozenset({"jacobian"})
-IN_HALF = "it computes in half precision within: its derivatives are that coarse, and not judged"
+IN_HALF = "it computes in half precision inside: its derivatives are too coarse to be judged"
 
 
 def leaks(subject: Subject, batch: Batch, law: Law) -> bool:

@@ -24,7 +24,7 @@ from flowref.model.figure import SCALE, rounded_series
 
 # Sizes of the input along the ray; the counterexample's own is added.
 SIZES = 10.0 ** (np.arange(-12, 13) / 2)
-# Calls of so many operations, on events of so many entries, are not repeated for a picture.
+# The most operations of a call, and entries of a batch, that are measured for a figure.
 OPERATIONS, ENTRIES = 5_000, 1024
 # Points at which two numbers of a law are compared; significant digits stored in a figure.
 ORDINARY, DIGITS = Example(0.0, 40, "near", 50), 4

@@ -23,7 +23,7 @@ CALLS, AGAIN = 3, 6
 FEWEST, FEWEST_JACOBIANS = 2, 1
 # A call with this share of the planned work is left out by laws that do not need it; a law that needs
 # a call with this multiple of it is not measured.
-DEAR, DEAREST = 0.25, 6.0
+EXPENSIVE, TOO_EXPENSIVE = 0.25, 6.0
 # The fewest samples of a statistic, and the multiple of the planned work that they may take.
 SAMPLES, SAMPLING = 400, 7.0
 # Candidates for the first perturbation; multiples of the planned work until something is decided, and
@@ -134,19 +134,23 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
         return LIGHT
     if not cost.heavy:
         return replace(LIGHT, rows=law.size) if takes_full_batches(law, subject) else LIGHT
-    dear = {name: cost.of(name).work.of(1) for name in subject.calls}
-    dear = {name: spent for name, spent in dear.items() if spent > DEAR * work}
-    needed = sorted(dear.keys() & law.needs, key=lambda name: -dear[name])
-    if needed and dear[needed[0]] > DEAREST * work:
+    spent = {name: cost.of(name).work.of(1) for name in subject.calls}
+    expensive = {name: one for name, one in spent.items() if one > EXPENSIVE * work}
+    needed = sorted(expensive.keys() & law.needs, key=lambda name: -expensive[name])
+    if needed and expensive[needed[0]] > TOO_EXPENSIVE * work:
         name = needed[0]
-        share = DEAREST * work / (SECOND * settings.seconds)
-        return Plan(silence=f"not judged: one call of {name} {too_long(dear[name], share)}")
+        share = TOO_EXPENSIVE * work / (SECOND * settings.seconds)
+        return Plan(silence=f"not judged: one call of {name} {too_long(expensive[name], share)}")
     counts = law.tolerance == STATISTICAL and "sample" in law.needs
     drawn = cost.of("sample").work.of(SAMPLES)
     if counts and drawn > SAMPLING * work:
         share = SAMPLING * work / (SECOND * settings.seconds)
         return Plan(silence=f"not judged: drawing {SAMPLES} samples {too_long(drawn, share)}")
-    aside = frozenset(dear.keys() - law.needs) if len(dear) < len(subject.calls) else frozenset()
+    aside = (
+        frozenset(expensive.keys() - law.needs)
+        if len(expensive) < len(subject.calls)
+        else frozenset()
+    )
     used = [cost.of(name).work for name in subject.calls if name not in aside]
     if not used:
         return Plan(aside=aside)

@@ -92,7 +92,6 @@ def batch_of(case: Counterexample) -> Batch:
 def _judged(
     law: Law, subject: Subject, case: Counterexample, condition: Condition, settings: Settings
 ) -> Judgement:
-    """The judgement of a case, with as many runs as confirm a violation."""
     batch = batch_of(case)
     measurement = Measurement(
         law,

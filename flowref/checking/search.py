@@ -130,7 +130,6 @@ def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdi
 
 
 def _searched(search: Search, subject: Subject, name: str) -> Verdict:
-    """The verdict of a search."""
     law, settings = search.law, search.settings
     moving = (subject.trainable or subject.standards) and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
@@ -185,7 +184,6 @@ def _domain_is_certain(subject: Subject) -> bool:
 
 
 def _far(batch: Batch) -> bool:
-    """Whether every point has an entry larger than `ORDINARY`."""
     return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
 
 

@@ -124,7 +124,6 @@ def _fewer_rows(judgement: Judgement) -> Judgement | None:
 
 
 def _halved(judgement: Judgement) -> Judgement | None:
-    """The violation on the first half of the rows, repeatedly, as long as it persists."""
     found = None
     while len((rows := (found or judgement).measurement.batch).x) > 1:
         half = _surely(judgement, rows.rows(slice(0, (len(rows.x) + 1) // 2)))
@@ -193,7 +192,6 @@ def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement
 
 
 def _roughly(judgement: Judgement, batch: Batch, like: Evidence) -> Judgement | None:
-    """The judgement on another batch without noise; None if it cannot be measured."""
     try:
         return guess(judgement.measurement.again(batch), like)
     except Exception:

@@ -12,18 +12,18 @@ from flowref.model import Batch, Subject
 
 # Refinement factors of the steps, and the share to which a solver's error must fall.
 TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
-WITHIN = "results of its solver differ by at most its stated accuracy"
+WITHIN = "results differ by at most the stated accuracy of its solver"
 # Perturbed parameters make fields so steep that no such number of steps suffices: there an error is the
 # solver's if refinement changes it by this share.
 CHANGED = 0.1
-FALLS = "it falls with the steps of its solver, and is the error of these"
-CUT_OFF = "it falls with the terms or steps that it takes, which need not be enough for weights that were moved"
-SILENT = "nothing of it can be measured where its solver takes more steps"
+FALLS = "it falls as its solver is refined: it is a solver error"
+CUT_OFF = "it falls with more terms or steps: their number need not suffice for perturbed weights"
+SILENT = "it cannot be measured with a refined solver"
 # If one direction's error is this many times the other's, they take different steps. That is no
 # violation, since both converge to the same flow, but it is reported.
 UNEVEN = 30.0
 APART = (
-    f"{FALLS}; nearly all of it is of {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
+    f"{FALLS}; nearly all of it comes from {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
     "too many, or simpler ones"
 )
 # Range of the ratio of errors, at twice the steps, that suggests first order.
@@ -32,17 +32,17 @@ HALVED = (0.3, 0.75)
 STUCK = 2
 # A log-det error per entry above this is not that of a usable solver.
 GROSS = 0.5
-# A log-det has the opposite sign if it is within NEAR of the negated value at all of at least TOLD points
-# whose value exceeds SMALLEST; with fewer points, as in a confirmation, within NO_CHANCE.
-TOLD, NEAR, SMALLEST = 4, 0.05, 1e-3
+# A log-det has the opposite sign if it is within NEAR of the negated value at all of at least
+# ENOUGH_POINTS points whose value exceeds SMALLEST; with fewer points, as in a confirmation, within NO_CHANCE.
+ENOUGH_POINTS, NEAR, SMALLEST = 4, 0.05, 1e-3
 NO_CHANCE = 1e-5
 # (reported, expected) -> the sign with which they agree.
 HELD_TO = {("reported", "autograd"): 1, ("inverse's log-det", "forward's log-det"): -1}
 # A row that shows less than this share of its residual alone is measured in its batch.
 ALONE = 0.5
 UNKNOWN = (
-    "it may be the error of its solver, and nothing shows how that takes more steps: an attribute n_steps does, "
-    "or say ?promises=log-det-tolerance=1e-3, or what its accuracy is"
+    "it may be a solver error, and no step count was found to refine its solver: add an attribute n_steps, or "
+    "declare the accuracy, such as ?promises=log-det-tolerance=1e-3"
 )
 
 
@@ -107,7 +107,7 @@ def _sign_is_flipped(measurement: Measurement) -> bool:
     want = want * HELD_TO[found]
     telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
     sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
-    near = NEAR if len(sums) >= TOLD else NO_CHANCE
+    near = NEAR if len(sums) >= ENOUGH_POINTS else NO_CHANCE
     return len(sums) > 0 and bool((sums <= near * sizes).all())
 
 

@@ -196,7 +196,4 @@ def _nothing_decided(tally: Tally, declared: bool) -> str:
     if tally.silenced or tally.left_out:
         return tally.silenced or tally.left_out
     hint = "" if declared else "; a domain can be declared (?domain=)"
-    return (
-        "no point could be measured: what comes back is not finite, or too large to be "
-        f"compared{hint}"
-    )
+    return f"no point could be measured: results are not finite, or too large to compare{hint}"

@@ -209,7 +209,6 @@ def _never_finite(measurement: Measurement, response: Response) -> Array:
 
 
 def _ordinary_rows(measurement: Measurement) -> Array:
-    """Mask of points of ordinary size with residuals of ordinary scale."""
     size, scale = measurement.size, measurement.scale
     flat = np.abs(measurement.batch.x).reshape(len(size), -1)
     near = (flat.max(1) if flat.shape[1] else np.zeros(len(size))) <= FINITE_REACH

@@ -139,7 +139,6 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
 
 
 def _kills(path: str, options: Options) -> int:
-    """Write the kill matrix."""
     import json
 
     from flowref.auditing.journal import FOLDER
@@ -163,7 +162,6 @@ def _kills(path: str, options: Options) -> int:
 
 
 def _sizes(path: str, options: Options) -> int:
-    """Measure the smallest sizes."""
     from flowref.auditing.power import sizes
 
     def show(one: sizes.Threshold, number: int, total: int) -> None:
@@ -175,14 +173,13 @@ def _sizes(path: str, options: Options) -> int:
 
 
 def _soak(path: str, points: int, options: Options) -> int:
-    """Audit healthy subjects under many root seeds."""
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.power import soak
     from flowref.cli.audit_progress import AuditProgress
 
     def show(one: soak.Round, done: soak.Soak) -> None:
-        for accused in one.accused:
-            click.echo(f"FALSE ALARM  seed {one.seed}  {accused}")
+        for alarm in one.accused:
+            click.echo(f"FALSE ALARM  seed {one.seed}  {alarm}")
         bound = "" if done.bound is None else f"; at most {done.bound:.1e} a pair (95 %)"
         click.echo(
             f"seed {one.seed}: {one.pairs} pairs, {one.points} points, {one.alarms} false alarms "

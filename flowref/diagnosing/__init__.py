@@ -68,7 +68,6 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
 
 
 def _of_part(target: Target, law: Law, verdict: Verdict) -> str:
-    """The diagnosis of the part of a composite in which the violation begins."""
     if not verdict.part or verdict.counterexample is None:
         return ""
     found = _diagnosis_text(

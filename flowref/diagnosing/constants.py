@@ -47,11 +47,11 @@ def factors(subject: Subject) -> Iterator[tuple[str, float]]:
             yield f"1/{count} of the right one ({mean})", 1 / count
     yield from (
         (HALF, 0.5),
-        ("log 2 times the right one (nats where bits are meant?)", math.log(2)),
+        ("log 2 times the right one (nats instead of bits?)", math.log(2)),
         ("the right one over log 2 (bits instead of nats)", 1 / math.log(2)),
         ("the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)),
-        ("half of the right one, with the sign turned", -0.5),
-        ("twice the right one, with the sign turned", -2.0),
+        ("half of the right one, with the opposite sign", -0.5),
+        ("twice the right one, with the opposite sign", -2.0),
     )
 
 

@@ -46,7 +46,7 @@ def density_of(scene: Scene) -> Comparison:
     comparison = array_comparison(scene.subject, density, base + ladj, usable, len(x))
     terms = {
         "that of the base alone: the log-det is left out": lambda: base,
-        "that of the base minus the log-det: its sign is turned": lambda: base - ladj,
+        "that of the base minus the log-det: its sign is flipped": lambda: base - ladj,
         "the log-det alone: the base is left out": lambda: ladj,
         "that with the log-det counted twice": lambda: base + 2 * ladj,
         "that with half the log-det": lambda: base + ladj / 2,

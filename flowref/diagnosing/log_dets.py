@@ -85,16 +85,20 @@ def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     """Yield the known bugs of a log-det, the most frequent first."""
     other, meant = OPPOSITE[which], CHANGE if which == "forward" else ""
     yield ZERO
-    yield replace(SIGN, words=f"that of the opposite map: the sign is turned{meant}")
+    yield replace(SIGN, words=f"that of the opposite map: the sign is flipped{meant}")
     yield from named_factors(seen)
     yield from starmap(
         term,
         (
             ("that at the output instead of the input", "at the output"),
-            ("minus that at the output: the opposite map's, at the wrong end", "at the output", -1),
+            (
+                "minus that at the output: the opposite map's, at the wrong point",
+                "at the output",
+                -1,
+            ),
             (f"that of {other} at the same point", "of the other call"),
             (
-                f"minus that of {other} at the same point, not at the point that comes out",
+                f"minus that of {other} at the same point, not at its image",
                 "of the other call",
                 -1,
             ),
@@ -105,8 +109,8 @@ def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     entries = range(seen[0].entries)
     if len(entries) > 1:
         for index in entries:
-            yield term(f"that without the part of coordinate {index}", f"all but {index}")
-            yield term(f"the part of coordinate {index} alone", f"only {index}")
+            yield term(f"that without the term of coordinate {index}", f"all but {index}")
+            yield term(f"the term of coordinate {index} alone", f"only {index}")
     yield from chain(_layers(seen), whole_batch(), logarithms(MEANT))
     yield term(f"the sum of the slopes: no logarithm was taken{MEANT}", "slopes")
 
@@ -120,8 +124,8 @@ def _layers(seen: Sequence[Comparison]) -> Iterator[Slip]:
         yield Slip(
             f"that with the log-det of {label} counted twice", partial(_log_det_with_term, name, 1)
         )
-        turned = f"that with the sign of the log-det of {label} turned"
-        yield Slip(turned, partial(_log_det_with_term, name, -2))
+        flipped = f"that with the sign of the log-det of {label} flipped"
+        yield Slip(flipped, partial(_log_det_with_term, name, -2))
 
 
 def _log_det_with_term(name: str, times: float, one: Comparison) -> Array:

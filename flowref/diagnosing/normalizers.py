@@ -197,10 +197,12 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
             / max(len(x) - 1, 1),
             "the mean square: the mean is not subtracted": (values**2).mean(1),
             "the variance about the running mean": ((values - center[:, None]) ** 2).mean(1),
-            "the variance times (n-1)/n, the correction upside down": biased * (count - 1) / count,
+            "the variance times (n-1)/n, the inverse of the correction": biased
+            * (count - 1)
+            / count,
             "the variance and eps": unbiased + eps,
             "the biased variance and eps": biased + eps,
-            "the variance about the mean squared": np.abs(unbiased - mean**2),
+            "the unbiased variance minus the squared mean": np.abs(unbiased - mean**2),
         }
         got.append(after)
         want.append(_average(before, unbiased, fraction)())
@@ -221,15 +223,15 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
 def _entering(before: Array, statistic: Array, fraction: float) -> Terms:
     """Results of known bugs of an exponential average."""
     return {
-        "moved with the momentum turned round: the old value counts m, the new one 1 - m": _average(
+        "moved with the momentum reversed: weight m for the old value, 1 - m for the new one": _average(
             before, statistic, 1 - fraction
         ),
         "not moved": lambda: before,
-        "the last batch's, with no average": lambda: statistic,
+        "that of the last batch, without an average": lambda: statistic,
         "moved twice by each batch": _average(
             _average(before, statistic, fraction)(), statistic, fraction
         ),
-        "the old value and m times the new one: nothing is taken away": lambda: (
+        "the old value plus m times the new one: the old one is not scaled by 1 - m": lambda: (
             before + fraction * statistic
         ),
         "moved with the momentum squared": _average(before, statistic, fraction**2),

@@ -47,8 +47,8 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
     usable = finite_rows(image) & finite_rows(again)
     comparison = array_comparison(scene.subject, again, x, usable, scene.cases)
     terms = {
-        f"what it was given: {back} changes nothing": lambda: image,
-        f"{there} applied twice: {back} goes the same way": lambda: (
+        f"its input: {back} changes nothing": lambda: image,
+        f"{there} applied twice: {back} maps in the same direction": lambda: (
             subject.calls[there](image + 0.0, context).value
         ),
     }
@@ -72,14 +72,14 @@ def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
         or any_constant(seen)
         or shifted(seen)
     )
-    return f"what {back} gives back for {there}({point}) is {found}" if found else ""
+    return f"{back}({there}({point})) is {found}" if found else ""
 
 
 def round_trip_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
     """Yield the known bugs of an inverse."""
-    turned = replace(SIGN, words="the point with the sign turned")
+    flipped = replace(SIGN, words="the point with the opposite sign")
     twice, half = Slip("twice the point", multiplied(2.0)), Slip("half the point", multiplied(0.5))
-    yield from chain([ZERO], other_terms(seen), [turned, twice, half])
+    yield from chain([ZERO], other_terms(seen), [flipped, twice, half])
     yield from chain(named_offsets(seen), whole_batch())
 
 
@@ -132,7 +132,7 @@ def shifted(seen: Sequence[Comparison]) -> str:
     if len(apart) < 6 or not one.wrong[: one.cases].any() or not np.abs(apart).max() > 0:
         return ""
     if np.ptp(apart, axis=0).max() <= 1e-9 * (1 + np.abs(one.want[one.usable]).max()):
-        return "off by the same vector at every point: a shift that is not taken back"
+        return "off by the same vector at every point: a shift that is not undone"
     return ""
 
 

@@ -60,7 +60,7 @@ def added_constant(offset: float) -> Predict:
 
 
 ZERO = Slip("zero: nothing was computed, or it was lost", multiplied(0.0))
-SIGN = Slip("the right one with the sign turned", multiplied(-1.0))
+SIGN = Slip("the right one with the opposite sign", multiplied(-1.0))
 
 
 def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
@@ -132,7 +132,7 @@ def narrowed(seen: Sequence[Comparison]) -> str:
     ulp = 2.0**-23 * (1 + np.abs(single))
     exact = got.astype(np.float32).astype(np.float64) == got
     if len(got) >= 6 and exact.all() and (np.abs(got - single) <= 16 * ulp).all():
-        return "a number of single precision: a cast to float32 on the way"
+        return "a float32 number: it was cast to float32 on the way"
     return ""
 
 
@@ -149,7 +149,7 @@ def any_constant(seen: Sequence[Comparison]) -> str:
         apart = [common_offset([_own(one)]) for one in seen]
         if None not in apart:
             return (
-                "off by the same amount at every point, another with other weights: "
+                "off by the same amount at every point, which depends on the weights: "
                 "a term that does not depend on the input"
             )
     return ""

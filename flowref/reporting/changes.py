@@ -164,7 +164,7 @@ def _loading(change: WholeChange, style: _Style) -> str:
 
 
 def _pair_change_lines(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
-    """Pairs in their order, grouped by transition and law."""
+    """(depth, text) of the pairs, grouped by transition and law."""
     entries = []
     for (title, law), alike in groupby(
         changes, key=lambda change: (_transition(change), change.law)

@@ -180,7 +180,6 @@ def _unseen(judged: Iterable[Verdict]) -> str:
 
 
 def _faults(failed: Sequence[Verdict]) -> list[str]:
-    """Descriptions of the faults, each cause once."""
     causes = explained(failed)
     own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
     both = {LOG_DET, "map/log-det[inverse]"} <= own.keys()

@@ -47,7 +47,6 @@ def _environment_differences(old: Environment, new: Environment) -> list[Differe
 
 
 def _notes(old: Sequence[LawNote], new: Sequence[LawNote]) -> list[Difference]:
-    """Laws with another version, force or tolerance."""
     before = {note.id: note for note in old}
     changed = []
     for note in sorted(new, key=lambda note: note.id):

@@ -91,7 +91,6 @@ def _failure_row(verdict: Verdict, cause: Cause | None) -> str:
 
 
 def _collapsed_counts(report: Report) -> list[str]:
-    """Folded counts by target and by law."""
     columns = sections.used(report)
     laws: dict[str, list[Verdict]] = {note.id: [] for note in report.laws}
     for verdict in report.verdicts:

@@ -197,7 +197,6 @@ def law_section(notes: Sequence[LawNote]) -> list[str]:
 
 
 def _statement(note: LawNote) -> str:
-    """A law's statement as a table cell."""
     if "$" in note.statement:
         return statement_text(note.statement).replace("|", "\\|")
     return escaped(note.statement)

@@ -104,7 +104,6 @@ def _exception(
 
 
 def _headline(failed: Sequence[Verdict], raised: Sequence[FlowrefViolation], symptoms: int) -> str:
-    """The number of failures of each kind, and their laws."""
     problems = len(raised) - len(failed)
     violated = sum(verdict.status is Status.VIOLATED for verdict in failed)
     counts = [

@@ -206,7 +206,6 @@ def failure(
 
 
 def _meaning(verdict: Verdict, statement: str) -> list[str]:
-    """The law, the remark and the explanations, a line each."""
     law = f"Law: {opening(statement)}" if statement else ""
     found = [f"{name.capitalize()}: {TRIED.sub('', text)}." for name, text in explanations(verdict)]
     parts = (law, remark(verdict), *found)

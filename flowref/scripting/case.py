@@ -75,8 +75,7 @@ def target_of(verdict: Verdict) -> Target:
     """
     if verdict.counterexample is None:
         raise FlowrefError(
-            f"{verdict.law} in {verdict.target} was {verdict.status}, which leaves no case to "
-            "write down"
+            f"{verdict.law} in {verdict.target} was {verdict.status}, which has no case to reproduce"
         )
     if verdict.target.startswith(f"{OBJECT}:"):
         raise FlowrefError(
@@ -89,7 +88,7 @@ def target_of(verdict: Verdict) -> Target:
     package = "" if target.adapter == USER else registry.adapters()[target.adapter].package
     if OURS in (package, target.component.partition(".")[0]):
         raise FlowrefError(
-            f"{target} is part of flowref, and programs stand without it; measure it with "
+            f"{target} is part of flowref, and programs must run without it; measure it with "
             f"flowref replay {verdict.id}"
         )
     return target

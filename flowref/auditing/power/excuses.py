@@ -117,7 +117,7 @@ def transplants(
                     one = transplanted(mutant, host, settings)
                     file.write(json.dumps(asdict(one)) + "\n")
                     file.flush()
-                # A host to which the law does not apply says nothing about its reasons.
+                # A host to which the law does not apply does not count.
                 fitting += one.outcome not in (MISFIT, ELSEWHERE)
                 yield one
 

@@ -76,7 +76,6 @@ def _target_table(report: Report) -> list[str]:
 
 
 def _collapsed_failure(failure: Failure) -> list[str]:
-    """A folded failure."""
     verdict = failure.verdict
     title = f"{verdict.status} {verdict.law} in {verdict.target}: {failure.headline}"
     where = [f"Written in {code(f'{failure.path}:{failure.line}')}.", ""] if failure.path else []

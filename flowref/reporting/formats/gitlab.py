@@ -32,7 +32,6 @@ def to_gitlab(report: Report) -> str:
 
 
 def _severity(failure: Failure) -> str:
-    """GitLab's word for the severity of a failure."""
     if failure.minor:
         return "minor"
     broken = failure.verdict.status is not Status.VIOLATED

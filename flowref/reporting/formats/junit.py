@@ -102,7 +102,6 @@ def _case(verdict: Verdict) -> dict[str, str]:
 
 
 def _case_outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
-    """How a case counts, its message, and further lines."""
     if failure is not None:
         if verdict.minor and not failure.accepted:
             return SKIPPED, f"minor: {shortened(failure.headline, LINE)}", failure.details
