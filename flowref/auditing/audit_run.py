@@ -161,7 +161,7 @@ class Audit:
         hurried = math.isfinite(self.options.budget)
         self.schedule = Schedule(targets, self.laws, earlier, hurried, self.cases, self.share)
         for problem in unloadable:
-            self._drop(problem)
+            self._enter_unloadable(problem)
         for verdict in earlier:
             self._enter(verdict)
         complete = True
@@ -174,7 +174,7 @@ class Audit:
             )
             # Targets with a running pair have not ended; they are reported as far as they were judged.
             for name in [name for name in self.done if name not in self.told]:
-                self._tell(name)
+                self._report_target(name)
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
             if report.verdicts:  # a misspelt target must not replace the last report
@@ -225,7 +225,7 @@ class Audit:
             if outcome is None:
                 self.listener.start(pair)
                 continue
-            self._spend(str(pair.target), outcome.expense)
+            self._add_cost(str(pair.target), outcome.expense)
             if pair.ahead:  # the other probe decides whether the target loads
                 continue
             if pair.law is None:
@@ -234,7 +234,7 @@ class Audit:
                 self._enter_replay(pair, outcome)
             else:
                 verdict = self._settled(pair, outcome)
-                if memory := self._wanted(pair, verdict):
+                if memory := self._memory_for_retry(pair, verdict):
                     self.schedule.postpone(pair, verdict, memory)
                     continue
                 verdicts = self.schedule.enter(verdict, pair.target)
@@ -244,8 +244,7 @@ class Audit:
             if self.schedule.left and 0 < self.options.failures <= self.failures:
                 self._stop()
 
-    def _spend(self, target: str, expense: Expense) -> None:
-        """Add the cost of a pair to that of its target."""
+    def _add_cost(self, target: str, expense: Expense) -> None:
         if expense != FREE:
             self.expenses[target] = self.expenses.get(target, FREE) + expense
             if self.journal is not None:
@@ -256,7 +255,7 @@ class Audit:
         limited = self.options.jobs or self.options.dask
         return outcome_verdict(pair, outcome, self.options.limits.granted(pair) if limited else 0)
 
-    def _wanted(self, pair: ScheduledPair, verdict: Verdict) -> int:
+    def _memory_for_retry(self, pair: ScheduledPair, verdict: Verdict) -> int:
         """The memory in MiB with which a pair is measured again after the others: if it needs more
         than its limit, the limit is the default, and the machine has it; else 0.
         """
@@ -286,11 +285,10 @@ class Audit:
         self._enter_all(self.schedule.abandon_all(said))
 
     def _enter_replay(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
-        """Enter the verdict on a recorded case."""
         assert pair.law is not None
         self.replayed[str(pair.target), pair.law.id] = self._settled(pair, outcome)
         self.schedule.replayed(pair.target)
-        self._end_of(str(pair.target))
+        self._report_if_done(str(pair.target))
 
     def _enter_probe(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
         """Enter whether a target could be loaded."""
@@ -308,7 +306,7 @@ class Audit:
                 return
             if self.journal is not None:
                 self.journal.fail(problem)
-            self._drop(problem)
+            self._enter_unloadable(problem)
         else:
             if outcome.recognized is not None:
                 self.recognized[str(target)] = outcome.recognized
@@ -321,7 +319,7 @@ class Audit:
         self.done.pop(problem.spec, None)
         self.listener.left_out(problem)
 
-    def _drop(self, problem: Problem) -> None:
+    def _enter_unloadable(self, problem: Problem) -> None:
         """Enter a target that cannot be loaded; it has no verdicts."""
         self.problems.append(problem)
         self.done.pop(problem.spec, None)
@@ -342,17 +340,16 @@ class Audit:
             known = self._overlay([verdict])
             self.failures += all(one.standing is not Standing.KNOWN for one in known)
         self.done[verdict.target].append(verdict)
-        self._end_of(verdict.target)
+        self._report_if_done(verdict.target)
 
-    def _end_of(self, name: str) -> None:
-        """Report a target once all its pairs and recorded cases are entered."""
+    def _report_if_done(self, name: str) -> None:
         if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
         if not self.schedule.waits(target):
-            self._tell(name)
+            self._report_target(name)
 
-    def _tell(self, name: str) -> None:
+    def _report_target(self, name: str) -> None:
         """Report the verdicts on a target so far."""
         self.told.add(name)
         target = next(target for target in self.targets if str(target) == name)

@@ -106,7 +106,7 @@ class Cluster:
         machine's.
         """
         while True:
-            yield from self._staff(schedule)
+            yield from self._update_workers(schedule)
             for slot in self.slots:
                 if slot.future is None and (pairs := self._batch(schedule, slot.last)):
                     self._send(slot, pairs)
@@ -115,7 +115,7 @@ class Cluster:
             if not schedule.left and not any(slot.future for slot in self.slots):
                 return
             with contextlib.suppress(queue.Empty):
-                yield from self._hear(self.ended.get(timeout=TICK), schedule)
+                yield from self._batch_outcomes(self.ended.get(timeout=TICK), schedule)
 
     def _batch(self, schedule: Schedule, last: Target | None) -> tuple[ScheduledPair, ...]:
         """Pairs of one target, fewer near the end; probes and pairs on which a worker was lost come
@@ -156,7 +156,7 @@ class Cluster:
         call = pickle.dumps(Called(function, arguments))
         return self.client.submit(pickle.loads, call, workers=[address], pure=False)
 
-    def _hear(
+    def _batch_outcomes(
         self, slot: Slot, schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
         """The outcomes of a batch; returned pairs go back to the schedule."""
@@ -166,7 +166,7 @@ class Cluster:
         slot.future, slot.pairs = None, ()
         results = self._results(future)
         if results is None:
-            yield from self._lose(pairs, schedule)
+            yield from self._retry_lost(pairs, schedule)
             return
         for pair in reversed(pairs[len(results) :]):
             schedule.give_back(pair)
@@ -179,7 +179,7 @@ class Cluster:
         try:
             results: list[PairOutcome | Broken] = future.result()
         except (CancelledError, KilledWorker):
-            self._vouch()
+            self._require_scheduler()
             return None
         except FlowrefError:
             raise
@@ -189,14 +189,14 @@ class Cluster:
             ) from None
         return results
 
-    def _vouch(self) -> None:
+    def _require_scheduler(self) -> None:
         """Raise `FlowrefError` if the scheduler is gone."""
         if self.client.status != "running":
             raise FlowrefError(
                 f"the scheduler at {self.address} is gone; start it, and the same command goes on"
             )
 
-    def _lose(
+    def _retry_lost(
         self, pairs: Sequence[ScheduledPair], schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, Broken]]:
         """Run the pairs of a lost worker again, one by one, up to `LOST` times."""
@@ -207,7 +207,7 @@ class Cluster:
             else:
                 yield pair, Broken(Status.CRASHED, f"{LOST} workers were lost on it", 0.0)
 
-    def _staff(self, schedule: Schedule) -> Iterator[tuple[ScheduledPair, Broken]]:
+    def _update_workers(self, schedule: Schedule) -> Iterator[tuple[ScheduledPair, Broken]]:
         """Update the workers: new ones are checked, lost ones removed. Blocks while there are none."""
         while True:
             now = time.monotonic()
@@ -220,11 +220,11 @@ class Cluster:
                 pairs, future, slot.future, slot.pairs = slot.pairs, slot.future, None, ()
                 if future is not None:  # or it would run on a new worker with that address
                     future.cancel()
-                yield from self._lose(pairs, schedule)
+                yield from self._retry_lost(pairs, schedule)
             here = {slot.address for slot in self.slots}
             for address in set(threads) - here - set(self.checking):
                 self.checking[address] = self._submit(address, remote.identify, *self.known)
-            self._admit(threads)
+            self._add_checked_workers(threads)
             if self.slots:
                 self.seen, self.staffed = now, True
                 return
@@ -241,13 +241,13 @@ class Cluster:
             with _quiet():
                 threads: dict[str, int] = dict(self.client.nthreads())
         except Exception:
-            self._vouch()
+            self._require_scheduler()
             raise FlowrefError(
                 f"the scheduler at {self.address} does not answer any more; the same command goes on"
             ) from None
         return threads
 
-    def _admit(self, threads: dict[str, int]) -> None:
+    def _add_checked_workers(self, threads: dict[str, int]) -> None:
         """Add the workers whose check succeeded. Raises: `FlowrefError` for a mismatch."""
         for address, future in list(self.checking.items()):
             if address not in threads:

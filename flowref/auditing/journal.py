@@ -183,7 +183,6 @@ def report_of(identity: str, folder: Path | None = None) -> Report:
 
 
 def _earlier(folder: Path) -> Iterator[Report]:
-    """The reports before the last one, the newest first."""
     for age in range(1, EARLIER + 1):
         with contextlib.suppress(ReportError):
             yield Report.load(folder / f"report-{age}.json")

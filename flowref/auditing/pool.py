@@ -203,13 +203,12 @@ class Pool:
                 return
             with contextlib.suppress(queue.Empty):
                 worker, line = self.messages.get(timeout=TICK)
-                yield from self._hear(worker, line)
+                yield from self._message_outcome(worker, line)
                 continue
             for worker in list(self.workers):
                 yield from self._watch(worker)
 
     def _has_room(self, worker: Worker, pair: ScheduledPair) -> bool:
-        """Whether the machine has the memory that a pair needs."""
         return not pair.memory or self._leaves_room(worker, pair.memory)
 
     def _leaves_room(self, worker: Worker, memory: int) -> bool:
@@ -270,7 +269,7 @@ class Pool:
             worker.process.stdin.write(pickle.dumps(order))
             worker.process.stdin.flush()
 
-    def _hear(
+    def _message_outcome(
         self, worker: Worker, line: bytes
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken]]:
         """The outcome in a message; messages of ended workers are ignored."""
@@ -288,7 +287,7 @@ class Pool:
                 Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began
             )
         pair, worker.pair = worker.pair, None
-        if not worker.retired and self._encumbered(worker):
+        if not worker.retired and self._has_leftovers(worker):
             self._end(worker)
         if pair is not None:
             yield pair, outcome
@@ -305,7 +304,7 @@ class Pool:
             worker.listener.join(1.0)
             if not self.messages.empty():  # it may have answered before it died
                 return
-            broken = Broken(Status.CRASHED, _ending(code), age)
+            broken = Broken(Status.CRASHED, _exit_text(code), age)
         elif worker.pair is not None and (reason := self._overtime(worker)):
             broken = Broken(Status.TIMEOUT, reason, age)
         elif worker.pair is not None and self._overweight(worker, KILLED):
@@ -351,7 +350,7 @@ class Pool:
             return f"it took more than {seconds * self.limits.asleep:g} s, asleep for most of them"
         return ""
 
-    def _encumbered(self, worker: Worker) -> bool:
+    def _has_leftovers(self, worker: Worker) -> bool:
         """Whether finished pairs left too much memory, beyond that of the target."""
         size, limit = resident(worker.process.pid), worker.granted * MEBIBYTE
         if worker.last is not None and (worker.settled is None or worker.settled[0] != worker.last):
@@ -383,8 +382,7 @@ class Pool:
             worker.listener.join(1.0)
 
 
-def _ending(code: int) -> str:
-    """How a process ended, as text."""
+def _exit_text(code: int) -> str:
     if code >= 0:
         return f"the process ended itself with code {code}"
     try:

@@ -37,7 +37,7 @@ def merge(parts: Sequence[tuple[str, Report]]) -> Report:
         raise ReportError("there is nothing to merge; name two reports or more")
     reports = [report for _, report in parts]
     for name, report in parts[1:]:
-        _agree(parts[0], (name, report))
+        _require_alike(parts[0], (name, report))
     targets = _merged_target_names(parts)
     laws = _merged_law_notes(parts)
     verdicts = _verdicts(parts)
@@ -63,7 +63,7 @@ def merge(parts: Sequence[tuple[str, Report]]) -> Report:
     )
 
 
-def _agree(first: tuple[str, Report], other: tuple[str, Report]) -> None:
+def _require_alike(first: tuple[str, Report], other: tuple[str, Report]) -> None:
     """Raise `ReportError` unless two reports were made alike."""
     (one, this), (another, that) = first, other
     for item in fields(Environment):

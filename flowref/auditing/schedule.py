@@ -70,8 +70,6 @@ class ScheduledPair:
 
 @dataclass
 class _Group:
-    """The remaining work on one target: recorded cases, and laws."""
-
     target: Target
     pending: deque[Law]
     cases: deque[ScheduledPair]
@@ -152,7 +150,7 @@ def needs(law: Law) -> frozenset[str]:
     return law.needs or frozenset({CALLS})
 
 
-def _late(law: Law) -> tuple[bool, int]:
+def _late_rank(law: Law) -> tuple[bool, int]:
     """Sort key of a slow target's laws: expensive ones last, of these the neediest first, since the
     audit ends with one worker.
     """
@@ -332,7 +330,7 @@ class Schedule:
         group.state = "ready"
         if seconds > SLOW:
             group.slow = True
-            group.pending = deque(sorted(group.pending, key=_late))
+            group.pending = deque(sorted(group.pending, key=_late_rank))
 
     def enter(self, verdict: Verdict, target: Target) -> Iterator[Verdict]:
         """Enter the verdict on a pair; yields it, and those on pairs that it blocks."""

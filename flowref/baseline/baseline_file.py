@@ -124,7 +124,7 @@ def updated(
         elif stands is not None and stands.standing is Standing.KNOWN:
             update.kept.append(verdict)
         else:
-            _renew(update, entry, verdict, expires)
+            _record_again(update, entry, verdict, expires)
     return update
 
 
@@ -139,10 +139,9 @@ def _consequences(report: Report, wanted: set[str]) -> set[str]:
 
 
 def _record(update: Update, entry: Entry, verdict: Verdict, listed: list[Verdict]) -> None:
-    """Add an entry with the counterexample of a verdict, if any."""
     baseline, name = update.baseline, ""
     if verdict.counterexample is not None:
-        name = _free(verdict, baseline)
+        name = _unused_case_name(verdict, baseline)
         outcome = OUTCOMES[0] if verdict.status is Status.VIOLATED else str(verdict.status)
         entry = replace(entry, case=name, outcome=outcome)
         baseline = replace(baseline, cases={**baseline.cases, name: verdict.without_time()})
@@ -150,7 +149,9 @@ def _record(update: Update, entry: Entry, verdict: Verdict, listed: list[Verdict
     listed.append(verdict)
 
 
-def _renew(update: Update, entry: Entry, verdict: Verdict, expires: datetime.date | None) -> None:
+def _record_again(
+    update: Update, entry: Entry, verdict: Verdict, expires: datetime.date | None
+) -> None:
     """Record the case of an existing entry again; reason and issue stay."""
     baseline = update.baseline
     if entry.expires is not None and expires is None and entry.expires < datetime.date.today():
@@ -171,7 +172,7 @@ def _renew(update: Update, entry: Entry, verdict: Verdict, expires: datetime.dat
     _record(update, changed, verdict, update.renewed)
 
 
-def _free(verdict: Verdict, baseline: Baseline) -> str:
+def _unused_case_name(verdict: Verdict, baseline: Baseline) -> str:
     """An unused name for a case: the short name of its pair, numbered if another pair has it."""
     number, name = 1, verdict.id
     while (other := baseline.cases.get(name)) is not None and (other.target, other.law) != (

@@ -43,7 +43,7 @@ def load_baseline(
     declared = _recorded_known_failures(project) if project.is_file() else ()
     recorded, cases = _recorded(path) if path.is_file() else ((), {})
     baseline = Baseline(declared, recorded, cases)
-    _consistent(baseline, path, lenient)
+    _require_consistent(baseline, path, lenient)
     return baseline
 
 
@@ -207,7 +207,7 @@ def _case(name: str, text: Any, path: Path, whole: str) -> Verdict:
     return replace(verdict, law=law)
 
 
-def _consistent(baseline: Baseline, path: Path, lenient: bool) -> None:
+def _require_consistent(baseline: Baseline, path: Path, lenient: bool) -> None:
     """Check that every entry has its own case, and that no pair has two entries."""
     seen: dict[tuple[str, str], Entry] = {}
     for entry in baseline.entries:

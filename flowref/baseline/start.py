@@ -107,7 +107,6 @@ def _new(path: Path, text: str) -> FileEdit:
 
 
 def _project(specs: Sequence[str], path: Path) -> FileEdit:
-    """The targets appended to pyproject.toml."""
     lines = "\n".join(
         ENTRY.format(spec=spec.replace("\\", "\\\\").replace('"', '\\"')) for spec in specs
     )

@@ -46,7 +46,7 @@ class Response:
         self.sum, self.squares = np.zeros_like(self.base), np.zeros_like(self.base)
         self.finite = np.zeros(len(self.base), dtype=np.int64)
         self.replicas = self.runs_made = 0
-        self.echo = self._echo()
+        self.echo = self._shortcut()
 
     @property
     def size(self) -> Array:
@@ -78,7 +78,7 @@ class Response:
         """
         law, subject = self.measurement.law, self.measurement.subject
         if self.echo is not None:
-            self._echoes(replicas)
+            self._shortcut_runs(replicas)
             return
         fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS and not subject.cost.heavy
         stacked = self._stacked(fold) if fits else None
@@ -105,7 +105,7 @@ class Response:
             self.replicas += fold
             self.runs_made += 1
 
-    def _echo(self) -> Callable[[], Array] | None:
+    def _shortcut(self) -> Callable[[], Array] | None:
         """The law's shortcut for its change under noise; None if it has none or a residual in
         question is not finite.
         """
@@ -118,7 +118,7 @@ class Response:
         except Exception:  # then the law itself is measured
             return None
 
-    def _echoes(self, replicas: int) -> None:
+    def _shortcut_runs(self, replicas: int) -> None:
         subject, precision = self.measurement.subject, self.measurement.precision
         assert self.echo is not None
         assert subject.noise is not None

@@ -49,7 +49,7 @@ def review(judgement: Judgement) -> Judgement:
     few = len(measurement.batch.x) <= FOREMOST
     if measurement.law.tolerance != ROUNDING or not len(violating):
         return confirm(judgement)
-    judgement = _by_steps(judgement)
+    judgement = _without_solver_errors(judgement)
     if few or judgement.acquitted:
         return confirm(judgement)
     margin = np.nan_to_num(judgement.margin[violating], nan=np.inf)
@@ -111,19 +111,19 @@ def _more_noise(judgement: Judgement) -> Judgement:
     if not vast(subject):  # there the full number of runs is as small
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
         if (suspected & confirmed.violated).any():
-            fine = _finely(confirmed)
+            fine = _persists_under_fine_noise(confirmed)
         left = suspected & confirmed.violated & fine
     if vast(subject) or (left & ~far_beyond(confirmed)).any():
         confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, subject), "confirm")
         if vast(subject) and (suspected & confirmed.violated).any():
-            fine = _finely(confirmed)
+            fine = _persists_under_fine_noise(confirmed)
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated & fine, VIOLATED, outcome)
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
     return confirmed.with_outcome(outcome)
 
 
-def _finely(judgement: Judgement) -> Array:
+def _persists_under_fine_noise(judgement: Judgement) -> Array:
     """Mask of violations that persist under noise near the size of rounding: amplified noise of a
     saturating error saturates too, and looks small when scaled back.
     """
@@ -152,7 +152,7 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     return _doubted(judgement, doubt)
 
 
-def _by_steps(judgement: Judgement) -> Judgement:
+def _without_solver_errors(judgement: Judgement) -> Judgement:
     """The violations, unless the worst is a solver's step error: checked first, since the other
     checks call the solver dozens of times.
     """

@@ -183,7 +183,7 @@ def _domain_is_certain(subject: Subject) -> bool:
     return subject.facts.declared or subject.facts.at_data
 
 
-def _far(batch: Batch) -> bool:
+def _all_far_out(batch: Batch) -> bool:
     return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
 
 
@@ -295,7 +295,7 @@ class Search:
             return
         try:
             if self.law.mode == "train" and (example.scale or example.trained):
-                self._still_speaks(subject)
+                self._require_applicable(subject)
             judgement = self._reviewed(judge(measurement))
         except Unsupported as reason:
             self.tally.refused(reason)
@@ -307,7 +307,7 @@ class Search:
         if judgement.accuses:
             self._accuse(judgement, example)
 
-    def _still_speaks(self, subject: Subject) -> None:
+    def _require_applicable(self, subject: Subject) -> None:
         """Raise `Unsupported` if a case does not apply at perturbed weights: rows that interact in
         a net whose last layer starts at zero do not until it is perturbed.
         """
@@ -474,7 +474,7 @@ class Search:
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
         elif _domain_is_certain(subject) or not (
-            len(split.measurable) or _far(batch.rows(split.raising))
+            len(split.measurable) or _all_far_out(batch.rows(split.raising))
         ):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)

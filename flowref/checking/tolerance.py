@@ -73,7 +73,7 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
         clear |= ~open_rows | screened
         if first:
-            clear |= _lost(glance, response)
+            clear |= _undecidable_rows(glance, response)
         if clear.all() or ((first or large) and (clear | far_beyond(glance)).all()):
             return _masked(glance)
     # A first judgement of lengthy calls ends with the glance: violations are measured again before they are
@@ -158,7 +158,7 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     )
 
 
-def _lost(glance: Judgement, response: Response) -> Array:
+def _undecidable_rows(glance: Judgement, response: Response) -> Array:
     """Mask of rows that no number of runs of a first judgement decides: noise moves them too much,
     or makes them nan or inf.
     """

@@ -247,7 +247,6 @@ def audit(
 
 
 def _default(name: str) -> bool:
-    """Whether an option has its default."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.DEFAULT
 

@@ -40,12 +40,11 @@ def list_laws(spec: str | None, profile: str) -> None:
     if spec is None:
         click.echo("\n".join(law_lines(registry.laws())))
     else:
-        _list_for(spec, profile)
+        _echo_applying_laws(spec, profile)
     sys.exit(2 if registry.problems() else 0)
 
 
-def _list_for(spec: str, profile: str) -> None:
-    """Print which laws apply to the targets of a spec."""
+def _echo_applying_laws(spec: str, profile: str) -> None:
     from flowref import loading, registry
     from flowref.auditing.worker import undisturbed
     from flowref.checking import Settings, not_applicable

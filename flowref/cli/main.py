@@ -101,7 +101,6 @@ class Commands(Group):
 
 
 def _show_problems() -> None:
-    """Print problems with entry points of other distributions."""
     from flowref import registry
     from flowref.reporting.text import clean
 

@@ -49,7 +49,6 @@ def declared_law_names() -> tuple[LawName, ...]:
 
 
 def _law(node: ast.stmt) -> Iterator[LawName]:
-    """A law, and its cases."""
     assert isinstance(node, ast.FunctionDef) and isinstance(node.decorator_list[0], ast.Call)
     call, statement = node.decorator_list[0], ast.get_docstring(node, clean=False) or ""
     said = [ast.unparse(one.value).lower() for one in call.keywords if one.arg == "force"]

@@ -59,7 +59,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
         what = str(report_file)
     if what is not None and (what.endswith(".json") or Path(what).is_file()):
         what, path = None, what
-    report = _report(path, what)
+    report = _report_with(path, what)
     chosen = report.violations if what is None else _with_cases(report, what)
     labels = set()
     for replayed in replays.replay_violations(chosen, report):
@@ -86,7 +86,7 @@ def script(identity: str, path: str | None) -> None:
     """
     from flowref import scripting
 
-    click.echo(scripting.script(_one(_report(path, identity), identity)))
+    click.echo(scripting.script(_first_violation(_report_with(path, identity), identity)))
 
 
 @click.command(
@@ -104,8 +104,8 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
     from flowref.model import FlowrefError
     from flowref.reporting.issue import issue
 
-    report = _report(path, identity)
-    verdict = _one(report, identity)
+    report = _report_with(path, identity)
+    verdict = _first_violation(report, identity)
     program = ""
     if not no_script:
         try:
@@ -161,8 +161,7 @@ def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
     ]
 
 
-def _one(report: Report, identity: str) -> Verdict:
-    """The first violation with a short name."""
+def _first_violation(report: Report, identity: str) -> Verdict:
     from flowref.auditing import replays
 
     verdicts = replays.violation(report, identity)
@@ -175,7 +174,7 @@ def _one(report: Report, identity: str) -> Verdict:
     return verdicts[0]
 
 
-def _report(path: str | None, identity: str | None) -> Report:
+def _report_with(path: str | None, identity: str | None) -> Report:
     """The report of a file, or the newest one of this folder with this violation."""
     from flowref.auditing.journal import report_of
     from flowref.reporting.report import Report

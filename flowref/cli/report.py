@@ -49,7 +49,6 @@ def report(path: str | None, schema: bool, **choices: Any) -> None:
 
 
 def _show(report: Any, verbosity: int) -> None:
-    """Print what the audit printed."""
     from flowref.reporting.terminal import summary_lines, target_lines
     from flowref.reporting.text import clean
 

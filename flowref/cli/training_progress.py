@@ -39,7 +39,6 @@ class TrainingProgress(TrainingListener):
         self.bar.__exit__(*error)
 
     def _shown(self, training: Training) -> str:
-        """The name of the minimized quantity."""
         return "loss" if training.recipe.flow in MATCHED else self.name
 
     def step(self, training: Training) -> None:

@@ -164,7 +164,7 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
         got.append(after)
         want.append(_average(before, mean, fraction)())
         terms.append(
-            _entering(before, mean, fraction)
+            _average_bugs(before, mean, fraction)
             | {
                 "moved by the sum of the batch instead of its mean": _average(
                     before, per_channel(x).sum(1), fraction
@@ -207,20 +207,20 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
         got.append(after)
         want.append(_average(before, unbiased, fraction)())
         terms.append(
-            _entering(before, unbiased, fraction)
+            _average_bugs(before, unbiased, fraction)
             | {
                 f"moved by {name}": _average(before, value, fraction)
                 for name, value in instead.items()
             }
             | {
                 f"{name}, and by the biased variance": value
-                for name, value in _entering(before, biased, fraction).items()
+                for name, value in _average_bugs(before, biased, fraction).items()
             }
         )
     return _entrywise_comparison(scene, got, want, terms), "the running variance"
 
 
-def _entering(before: Array, statistic: Array, fraction: float) -> Terms:
+def _average_bugs(before: Array, statistic: Array, fraction: float) -> Terms:
     """Results of known bugs of an exponential average."""
     return {
         "moved with the momentum reversed: weight m for the old value, 1 - m for the new one": _average(

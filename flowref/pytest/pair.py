@@ -183,7 +183,7 @@ class Pair(Load):
             self._unloadable(error)
         assert self._judged is not None
         if self._judged.known is not None:
-            self._known(self._judged)
+            self._end_by_known_failure(self._judged)
         if self._judged.fails or (verdict.minor and self.session.strict):
             raise self._violation()
         if verdict.status in (Status.INCONCLUSIVE, Status.NOT_RUN):
@@ -192,7 +192,7 @@ class Pair(Load):
             self.quiet = True
             pytest.skip(f"not applicable: {verdict.reason}")
 
-    def _known(self, judged: Judged) -> None:
+    def _end_by_known_failure(self, judged: Judged) -> None:
         """End the test by the status of a known failure; return if it fails in another way."""
         __tracebackhide__ = True
         from flowref.model import Standing

@@ -86,7 +86,7 @@ def pytest_collection(session: pytest.Session) -> None:
     config = session.config
     desk, project = config.stash[DESK], config.rootpath / PROJECT
     if not _declares(project):
-        _settle(config.option, "", 0.0)
+        _fill_in_options(config.option, "", 0.0)
         return
     from flowref.auditing.project_targets import common
     from flowref.baseline.targets import declared
@@ -94,7 +94,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
     try:
         said = common(config.rootpath)
-        _settle(config.option, said.profile, said.timeout)
+        _fill_in_options(config.option, said.profile, said.timeout)
         targets = declared(project)
         if targets and _collects(config, project):
             from flowref.pytest.project_tests import tests
@@ -188,7 +188,7 @@ def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, s
     return ("", "-", "n/a") if config.get_verbosity() > 0 else ("", "", "")
 
 
-def _settle(option: Any, profile: str, seconds: float) -> None:
+def _fill_in_options(option: Any, profile: str, seconds: float) -> None:
     """Set options that were not given to the project's, or the defaults."""
     option.flowref_profile = option.flowref_profile or profile or "standard"
     option.flowref_timeout = option.flowref_timeout or seconds or SECONDS

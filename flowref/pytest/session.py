@@ -109,7 +109,7 @@ class Session:
             chosen = _distinct(self._candidates(wanted))
         for one, _ in chosen:
             one.title = self._title(one.id, home)
-        baseline = self._with_own(chosen, wanted.known)
+        baseline = self._baseline_with_own(chosen, wanted.known)
         return [
             test
             for one, laws in sorted(chosen, key=lambda pair: (pair[0].id.casefold(), pair[0].id))
@@ -150,7 +150,7 @@ class Session:
             return f"{name}@{home}"
         return name
 
-    def _with_own(
+    def _baseline_with_own(
         self,
         chosen: list[tuple[Candidate, tuple[Law, ...]]],
         known: Mapping[str | tuple[str, str], str],

@@ -47,7 +47,7 @@ class Gathering:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the report, unless it is disabled."""
         self.whole = not (session.shouldstop or session.shouldfail)
-        self._demand(session)
+        self._require_checks(session)
         path = self.config.option.flowref_report
         if path == "" or self.config.option.collectonly or (path is None and not self.texts):
             return
@@ -77,7 +77,7 @@ class Gathering:
         """Note that some tests were deselected."""
         self.part = self.part or bool(items)
 
-    def _demand(self, session: pytest.Session) -> None:
+    def _require_checks(self, session: pytest.Session) -> None:
         """Fail a session in which no law was checked on some target."""
         part = self.part or any("::" in argument for argument in self.config.args)
         if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
@@ -120,14 +120,13 @@ class Gathering:
             lines += [f"  {minor(verdict)}" for verdict in own if verdict.minor]
         if len(verdicts) > SHOWN:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")
-        lines += self._strays(list(verdicts))
+        lines += self._misspelt_entries(list(verdicts))
         path = self.config.option.flowref_report
         if path and not self.trouble:
             lines.append(f"all of it: {path}")
         return [*lines, self._counts(list(read.verdicts.values()))]
 
     def _counts(self, verdicts: list[Verdict]) -> str:
-        """Number of checks by outcome, as text."""
         from flowref.reporting.coverage import put_to_the_test
         from flowref.reporting.outcomes import ELSEWHERE, outcome_counts, tally
         from flowref.reporting.text import number_of
@@ -143,7 +142,7 @@ class Gathering:
             parts.append(f"{number_of(lost, 'target')} cannot be loaded")
         return "; ".join(parts)
 
-    def _strays(self, targets: list[str]) -> Iterator[str]:
+    def _misspelt_entries(self, targets: list[str]) -> Iterator[str]:
         """Known failures whose target looks like a misspelt one of these."""
         from flowref.baseline.baseline_parser import load_baseline
         from flowref.model import FlowrefError, nearest

@@ -158,7 +158,7 @@ def _card(
         diagnosis=clean(verdict.diagnosis),
         repairs=tuple(map(clean, verdict.repairs)),
         known=standing,
-        sight=_sight(verdict, rounding=rounding),
+        sight=_error_rows(verdict, rounding=rounding),
         strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),
         compared=() if case is None else tuple(observed_tables(case.observed)),
         inputs="" if case is None or chance else point(case),
@@ -179,7 +179,7 @@ def _severity_number(verdict: Verdict) -> float:
     return margin if margin == margin and margin < SAID / 10 else SAID / 10
 
 
-def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
+def _error_rows(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
     """(name, text) of the error and the allowance."""
     evidence = verdict.evidence
     wrong = (("severity", severity(verdict)),) if verdict.status is Status.VIOLATED else ()

@@ -49,8 +49,6 @@ def mathml(tex: str) -> str:
 
 
 class _Reader:
-    """A recursive-descent parser of tokens."""
-
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.at = tokens, 0
 

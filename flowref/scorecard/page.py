@@ -75,7 +75,7 @@ def page(report: Report) -> str:
             summary=summary(report),
             panel=panel(report),
             outcomes=OUTCOMES,
-            columns=_columns(report),
+            columns=_occurring_outcomes(report),
             groups=cards_by_target(found),
             failures=len(found),
             opened=len(found) <= OPENED,
@@ -101,8 +101,7 @@ def data(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _columns(report: Report) -> list[OutcomeLetter]:
-    """The outcomes that occur."""
+def _occurring_outcomes(report: Report) -> list[OutcomeLetter]:
     found = {letter for _, letter in letters(report)}
     return [one for one in OUTCOMES if one.letter in found]
 

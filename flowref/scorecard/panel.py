@@ -97,7 +97,11 @@ def panel(report: Report) -> Panel:
     reasons = _unjudged_reasons(report.verdicts)
     more = max(0, len(reasons) - SHOWN)
     return Panel(
-        _recognized_by_group(report), _reach(report), reasons[:SHOWN], more, _law_rows(report)
+        _recognized_by_group(report),
+        _search_extent(report),
+        reasons[:SHOWN],
+        more,
+        _law_rows(report),
     )
 
 
@@ -109,7 +113,7 @@ def _recognized_by_group(report: Report) -> dict[str, list[tuple[str, str, str]]
     return groups
 
 
-def _reach(report: Report) -> tuple[tuple[str, str], ...]:
+def _search_extent(report: Report) -> tuple[tuple[str, str], ...]:
     """(name, text) of the extent of the search."""
     verdicts = report.verdicts
     held = sum(verdict.counts.held for verdict in verdicts)
@@ -118,7 +122,9 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         held, undecided = held + report.omitted.points, undecided + report.omitted.undecided
     judged, about = put_to_the_test(verdicts)
     decided = [verdict for verdict in verdicts if verdict.status in (Status.HOLDS, Status.VIOLATED)]
-    laws = [law for law in map(_find, {verdict.law for verdict in decided}) if law is not None]
+    laws = [
+        law for law in map(_law_or_none, {verdict.law for verdict in decided}) if law is not None
+    ]
     needs = Counter(need for law in laws for need in law.needs)
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
@@ -130,14 +136,14 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
         ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
         ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
-        ("false alarms", _budget(report)),
+        ("false alarms", _expected_false_alarms(report)),
         ("plots", _pictured(verdicts)),
         ("measured by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
 
 
-def _budget(report: Report) -> str:
+def _expected_false_alarms(report: Report) -> str:
     """The expected number of false alarms of statistical laws, as text."""
     chances = {note.id for note in report.laws if note.tolerance == STATISTICAL}
     pairs = sum(v.law in chances and v.status in DECIDED for v in report.verdicts)
@@ -196,7 +202,6 @@ def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
 
 
 def _law_rows(report: Report) -> tuple[LawRow, ...]:
-    """A row per law, by id."""
     groups: dict[str, list[tuple[Verdict, str]]] = defaultdict(list)
     for verdict, letter in letters(report):
         groups[verdict.law].append((verdict, letter))
@@ -258,7 +263,7 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2g} %" if whole else "none"
 
 
-def _find(law_id: str) -> Law | None:
+def _law_or_none(law_id: str) -> Law | None:
     """The law of this catalogue; None if it was removed."""
     try:
         return registry.find_law(law_id)

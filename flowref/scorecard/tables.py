@@ -94,15 +94,14 @@ def point(case: Counterexample) -> str:
         if value is None:
             continue
         rows = value if _depth(value) > 1 and len(value) > 1 else [value]
-        texts = [value_in_brief(_only(row)) for row in rows[:ROWS]]
+        texts = [value_in_brief(_single_point(row)) for row in rows[:ROWS]]
         left = f"  # and {len(rows) - ROWS} more rows" if len(rows) > ROWS else ""
         text = texts[0] if len(rows) == 1 else "[" + ",\n     ".join(texts) + "]"
         lines.append(f"{name} = {text}{left}")
     return "\n".join(lines)
 
 
-def _only(row: Any) -> Any:
-    """The point of a batch of one."""
+def _single_point(row: Any) -> Any:
     alone = isinstance(row, list) and len(row) == 1 and isinstance(row[0], list)
     return row[0] if alone else row
 

@@ -40,7 +40,7 @@ def _replaced(line: str, name: str, parameter: str, value: ast.expr) -> str | No
         tree = ast.parse(code)
     except SyntaxError:  # a part of a longer statement
         return None
-    putter = _Putter(name, parameter, value)
+    putter = _CallReplacer(name, parameter, value)
     tree = ast.fix_missing_locations(putter.visit(tree))
     if putter.failed:
         return None
@@ -53,9 +53,7 @@ def _replaced(line: str, name: str, parameter: str, value: ast.expr) -> str | No
     return line[: len(line) - len(line.lstrip())] + text
 
 
-class _Putter(ast.NodeTransformer):
-    """Replaces the calls of one function."""
-
+class _CallReplacer(ast.NodeTransformer):
     def __init__(self, name: str, parameter: str, value: ast.expr) -> None:
         self.name, self.parameter, self.value = name, parameter, value
         self.failed, self.count = False, 0

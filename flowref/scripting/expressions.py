@@ -170,17 +170,18 @@ class Expressions(ABC):
         given: list[Operand] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
-                given += self._several(self.of(argument.value, env))
+                given += self._starred_operands(self.of(argument.value, env))
             else:
                 given.append(self.of(argument, env))
         options: Env = {}
         for keyword in node.keywords:
             value = self.of(keyword.value, env)
-            options |= {keyword.arg: value} if keyword.arg is not None else _keywords(value)
+            options |= (
+                {keyword.arg: value} if keyword.arg is not None else _double_starred_keywords(value)
+            )
         return self.called(self.of(node.func, env), given, options)
 
-    def _several(self, starred: Operand) -> list[Operand]:
-        """The operands of a starred argument."""
+    def _starred_operands(self, starred: Operand) -> list[Operand]:
         if starred.constant and isinstance(starred.value, Iterable):
             return [operand(value) for value in starred.value]
         if isinstance(starred.node, (ast.Tuple, ast.List)):
@@ -237,7 +238,7 @@ class _Parts(ast.NodeTransformer):
         return self.expressions.written(part)
 
 
-def _keywords(value: Operand) -> Env:
+def _double_starred_keywords(value: Operand) -> Env:
     """The keywords of a double-starred argument. Raises: `Unwritable` if unknown."""
     if value.constant and isinstance(value.value, Mapping):
         return {name: operand(entry) for name, entry in value.value.items()}

@@ -46,10 +46,10 @@ def function_of(value: FunctionType) -> Function:
         for name, parameter in inspect.signature(value).parameters.items()
         if parameter.default is not parameter.empty
     }
-    return Function(_node(value), value.__name__, around, defaults)
+    return Function(_function_node(value), value.__name__, around, defaults)
 
 
-def _node(value: FunctionType) -> Node:
+def _function_node(value: FunctionType) -> Node:
     """The tree of a function, found by its line and, among several lambdas, by its columns."""
     try:
         tree = _tree(inspect.getsourcefile(value) or "")

@@ -108,7 +108,7 @@ class Inliner(Expressions):
                 case ast.For():
                     each = self.node(statement.iter, env)
                     target = self.bind(statement.target, env)
-                    body = self._inside(statement.body, env)
+                    body = self._nested_statements(statement.body, env)
                     self.lines.append(ast.For(target, each, body, [], lineno=0))
                 case ast.If():
                     result = self._if(statement, env)
@@ -127,12 +127,13 @@ class Inliner(Expressions):
         test = self.of(statement.test, env)
         if test.known:
             return self.run(statement.body if test.value else statement.orelse, env)
-        body, other = (self._inside(part, env) for part in (statement.body, statement.orelse))
+        body, other = (
+            self._nested_statements(part, env) for part in (statement.body, statement.orelse)
+        )
         self.lines.append(ast.If(self.written(test), body, other))
         return None
 
-    def _inside(self, statements: list[ast.stmt], env: Env) -> list[ast.stmt]:
-        """The statements of a loop or a branch, written out separately."""
+    def _nested_statements(self, statements: list[ast.stmt], env: Env) -> list[ast.stmt]:
         outer, self.lines = self.lines, []
         if self.run(statements, env) is not None:
             raise Unwritable("its builder returns from within a loop or a condition")

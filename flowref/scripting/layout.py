@@ -17,15 +17,15 @@ def unparsed(statements: Iterable[ast.stmt]) -> list[str]:
     """Statements as lines."""
     lines: list[str] = []
     for statement in statements:
-        text = requoted(ast.unparse(_Bare().visit(ast.fix_missing_locations(statement))))
+        text = requoted(
+            ast.unparse(_UnbracketedReturns().visit(ast.fix_missing_locations(statement)))
+        )
         for line in text.splitlines():
             lines += wrapped_line(line)
     return lines
 
 
-class _Bare(ast.NodeTransformer):
-    """Returns a tuple without parentheses."""
-
+class _UnbracketedReturns(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if not isinstance(node.value, ast.Tuple) or len(node.value.elts) < 2:
             return node
@@ -47,7 +47,7 @@ def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
     """A line of code, broken at the commas of its outermost brackets if it is too long."""
     if len(line) <= width:
         return [line]
-    pairs = _brackets(line)
+    pairs = _outermost_brackets(line)
     if not pairs:
         return [line]
     start, end, commas = max(pairs, key=lambda pair: pair[1] - pair[0])
@@ -59,7 +59,7 @@ def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
     pieces = _joined_lambda_parameters([piece for piece in pieces if piece])
     rest = line[: start + 1], " " * (len(indent) - 4) + line[end:]
     grouping = line[start] == "(" and not (line[:start] or " ")[-1].isidentifier()
-    single = _comprehension(line[start : end + 1])
+    single = _is_comprehension(line[start : end + 1])
     pieces = [line[start + 1 : end].strip()] if single else pieces
     comma = "" if single or (grouping and len(pieces) == 1) else ","
     inner: list[str] = []
@@ -88,7 +88,7 @@ def _joined_lambda_parameters(pieces: list[str]) -> list[str]:
     return joined
 
 
-def _comprehension(bracket: str) -> bool:
+def _is_comprehension(bracket: str) -> bool:
     """Whether brackets contain a comprehension, which has no commas of its own."""
     try:
         node = ast.parse(bracket, mode="eval").body
@@ -97,7 +97,7 @@ def _comprehension(bracket: str) -> bool:
     return isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp))
 
 
-def _brackets(line: str) -> list[tuple[int, int, list[int]]]:
+def _outermost_brackets(line: str) -> list[tuple[int, int, list[int]]]:
     """The outermost brackets of a line, with the commas directly inside."""
     found: list[tuple[int, int, list[int]]] = []
     depth, quote, start, commas = 0, "", 0, list[int]()

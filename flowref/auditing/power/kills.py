@@ -60,14 +60,13 @@ def kills(report: Report, planted: Sequence[Damage] | None = None) -> tuple[Kill
         verdicts = {verdict.law: verdict for verdict in groups.get(damage.spec, ())}
         killers = tuple(law for law, verdict in verdicts.items() if verdict.status in TELLING)
         silence = {
-            law: _why(verdicts.get(law)) for law in damage.laws if law not in killers
+            law: _silence_text(verdicts.get(law)) for law in damage.laws if law not in killers
         }  # fmt: skip
         found.append(Kill(damage.spec, damage.kind, damage.laws, killers, silence))
     return tuple(found)
 
 
-def _why(verdict: Verdict | None) -> str:
-    """Why a law did not report, by its verdict."""
+def _silence_text(verdict: Verdict | None) -> str:
     if verdict is None:
         return "it could not be loaded"
     return f"{verdict.status} {verdict.reason}".strip()

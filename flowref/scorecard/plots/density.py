@@ -40,7 +40,7 @@ def _curve(shown: Figure) -> Markup:
     points = [(x.at(low + (k + 0.5) * width), y.at(v)) for k, v in enumerate(values)]
     parts = [
         svg.axes_frame(x, y, "x", "density p(x)"),
-        *_bars(bars, x, y),
+        *_sample_histogram(bars, x, y),
         svg.area(points, y.start, "allowed"),
         svg.polyline(points, "course"),
         svg.svg_text(svg.RIGHT, svg.TOP + 2, _integral_text(shown), "tick end"),
@@ -51,8 +51,7 @@ def _curve(shown: Figure) -> Markup:
     return svg.svg_drawing("Density", _integral_text(shown), *parts)
 
 
-def _bars(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
-    """A histogram of samples behind the curve."""
+def _sample_histogram(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
     wide = (x.end - x.start) / max(1, len(heights))
     return [
         svg.box(x.start + k * wide, y.at(h), wide - 1, y.start - y.at(h), "sampled")

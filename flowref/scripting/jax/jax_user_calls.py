@@ -17,7 +17,7 @@ def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | Non
         return None
     method = _method_source(way.method)
     if taken == "n":
-        return _drawing(way, which, method)
+        return _sampler_source(way, which, method)
     if way.keyed:
         raise Unwritable("its calls take a key")
     if getattr(way, "running", ""):
@@ -68,7 +68,7 @@ def _separate_log_det_source(way: Any, method: str, context: bool) -> list[str]:
     ]
 
 
-def _drawing(way: Any, which: str, method: str) -> list[str]:
+def _sampler_source(way: Any, which: str, method: str) -> list[str]:
     """A sampler, which takes a number or a shape and a key."""
     values = {"key": "key", "number": "n", "shape": "(n,)", "context": "context"}
     if way.single:

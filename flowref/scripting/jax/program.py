@@ -75,7 +75,6 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
 
 
 def _input_lines(case: ReproductionCase, variant: Variant) -> list[str]:
-    """The lines that assign points and contexts."""
     x, context = case.x, case.context
     if variant.row is not None:
         x = x[variant.row : variant.row + 1]

@@ -58,7 +58,7 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
     warm = _warmed(case) if variant.warm else []
     needed = [which for which in TAKES if which in used or any(f"{which}(" in w for w in warm)]
     functions = {which: calling(case, which, inliner, several) for which in needed}
-    text, points = _pointed(case, variant, text)
+    text, points = _template_and_point_lines(case, variant, text)
     used = used_in("\n".join(text))
     body, functions = put_in([*warm, *text], functions)
     moved, evaluated = moving(case), eval_mode_lines(case)
@@ -99,7 +99,7 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(flat)).splitlines()
 
 
-def _pointed(
+def _template_and_point_lines(
     case: ReproductionCase, variant: Variant, text: list[str]
 ) -> tuple[list[str], list[str]]:
     """The lines of a template, and the lines of its points: the recorded ones, or their images if
@@ -125,7 +125,6 @@ def _warmed(case: ReproductionCase) -> list[str]:
 
 
 def _input_lines(case: ReproductionCase, variant: Variant, name: str, x: Array) -> list[str]:
-    """The lines that assign points and contexts."""
     context = case.context
     if variant.row is not None:
         x = x[variant.row : variant.row + 1]

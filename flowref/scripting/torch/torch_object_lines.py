@@ -116,11 +116,11 @@ def eval_mode_lines(case: ReproductionCase) -> list[str]:
     return [
         f"{path}.eval()"
         for path, part in paths(case.as_built)
-        if any(one.training and _moody(one) for one in part.modules())
+        if any(one.training and _behaves_by_mode(one) for one in part.modules())
     ]
 
 
-def _moody(module: nn.Module) -> bool:
+def _behaves_by_mode(module: nn.Module) -> bool:
     """Whether a module without parts may behave differently in train mode: it has buffers or
     dropout.
     """

@@ -70,19 +70,19 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
         "part": "0" if which == "inverse" else "1",
         "generating": OPPOSITE[dialect.normalizing],
         "normalizing": dialect.normalizing if getattr(dialect, dialect.normalizing) else "forward",
-        "ladj": _number(case),
+        "ladj": _scalar_suffix(case),
         "ladj_shape": str((rows, *facts.ladj_event)),
-        "beyond": _beyond(facts.domain),
+        "beyond": _skip_outside_lines(facts.domain),
         "from": number_literal(_end(facts.domain.low, -REACH)),
         "to": number_literal(_end(facts.domain.high, REACH)),
         "loss": _loss(case, data),
         "steps": STEPS.replace("$batch", batch),
-        "train": _each(case, "train()"),
-        "eval": _each(case, "eval()"),
+        "train": _each_module_lines(case, "train()"),
+        "eval": _each_module_lines(case, "eval()"),
         "wide_copies": ", ".join(["300", *["1"] * len(shape)]),
-        "moved": _each(case, "to(device)"),
+        "moved": _each_module_lines(case, "to(device)"),
         "there": f"{start}({at}.to(device){end}",
-        "float": _each(case, "float()"),
+        "float": _each_module_lines(case, "float()"),
         "fold": next((name for name in FOLDING if hasattr(case.obj, name)), ""),
         "copying": COPYING.get(case.verdict.reason.partition(":")[0], COPYING["deepcopy"]),
     }
@@ -134,7 +134,7 @@ def _results(case: ReproductionCase, which: str) -> tuple[str, str]:
     return which, ")" if both else ")[:1]"
 
 
-def _number(case: ReproductionCase) -> str:
+def _scalar_suffix(case: ReproductionCase) -> str:
     """The text that makes a number of the log-det of a single point."""
     returned = example(case, "forward") if case.dialect.forward is not None else None
     ladj = returned[1] if isinstance(returned, (tuple, list)) and len(returned) == 2 else None
@@ -144,7 +144,6 @@ def _number(case: ReproductionCase) -> str:
 
 
 def _loss(case: ReproductionCase, data: str) -> str:
-    """The training loss, as a function of the program."""
     given = [] if data == "x" else [f"data = {data}"]
     if case.dialect.log_prob is not None:
         body = ["    return -log_prob(points).mean()"]
@@ -162,12 +161,11 @@ def _loss(case: ReproductionCase, data: str) -> str:
     return "\n".join(["", "def nll(points):", *body, "", *given, ""])
 
 
-def _each(case: ReproductionCase, call: str) -> str:
-    """The lines that call a method of every outermost module."""
+def _each_module_lines(case: ReproductionCase, call: str) -> str:
     return "\n".join(f"{path}.{call}" for path, _ in paths(case.as_built))
 
 
-def _beyond(domain: Support) -> str:
+def _skip_outside_lines(domain: Support) -> str:
     """The lines of a loop over numbers that skip those outside a set."""
     inside = f"{number_literal(domain.low)} < number < {number_literal(domain.high)}"
     return f"    if not {inside}:\n        continue" if domain.bounded else ""
