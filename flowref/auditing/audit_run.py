@@ -111,7 +111,7 @@ class Audit:
             if verdict.counterexample is not None and pair[1] in self.share[pair[0]]
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
-        self.told: set[str] = set()
+        self.announced: set[str] = set()
         self.journal: Journal | None = None
         self.spent = False
         self.failures = 0
@@ -173,7 +173,7 @@ class Audit:
                 self.schedule.abandon_all("the audit was interrupted before this check")
             )
             # Targets with a running pair have not ended; they are reported as far as they were judged.
-            for name in [name for name in self.done if name not in self.told]:
+            for name in [name for name in self.done if name not in self.announced]:
                 self._report_target(name)
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
@@ -351,7 +351,7 @@ class Audit:
 
     def _report_target(self, name: str) -> None:
         """Report the verdicts on a target so far."""
-        self.told.add(name)
+        self.announced.add(name)
         target = next(target for target in self.targets if str(target) == name)
         verdicts = [self._final(name, law) for law in self._laws_of(name)]
         known = self._overlay(verdicts)
