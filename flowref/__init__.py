@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from flowref import pytest as pytest
+    from flowref import scorecard as scorecard
     from flowref import watching as watching
     from flowref.auditing.front import audit as audit
     from flowref.auditing.front import check_flow as check_flow
@@ -97,7 +98,7 @@ sys.meta_path.append(_FormerModules)
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    if name in ("pytest", "watching"):
+    if name in ("pytest", "scorecard", "watching"):
         return importlib.import_module(f"flowref.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'flowref' has no attribute {name!r}")

@@ -70,7 +70,16 @@ FLOORS: dict[str, set[str]] = {
         "auditing",
     },
     "__main__": {"cli"},
-    "__init__": {"model", "checking", "diagnosing", "reporting", "auditing", "pytest", "watching"},
+    "__init__": {
+        "model",
+        "checking",
+        "diagnosing",
+        "reporting",
+        "auditing",
+        "pytest",
+        "scorecard",
+        "watching",
+    },
 }
 # Packages of which only one folder of backends knows, which nobody else imports either.
 FRAMEWORKS = ("torch", "jax")

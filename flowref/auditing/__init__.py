@@ -1,4 +1,4 @@
-"""Auditing: which pairs of target and law to check, where each one runs, and what is kept of it."""
+"""Auditing: the selection of pairs of target and law, their execution, and the stored results."""
 
 from flowref.auditing.front import audit, check_flow
 from flowref.auditing.options import AuditListener, Options

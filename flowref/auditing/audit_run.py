@@ -1,6 +1,4 @@
-"""One audit: select, schedule, check every pair somewhere, keep every verdict, and put them
-together as a report.
-"""
+"""One audit: selection, schedule, execution of every pair, journal, and the report."""
 
 from __future__ import annotations
 
@@ -58,8 +56,8 @@ from flowref.reporting.report import Report
 def conduct(
     targets: Iterable[Any] | None, laws: Any, options: Options, listener: AuditListener
 ) -> Report:
-    """The audit behind every front end. A KeyboardInterrupt ends it early, with a report that says
-    so.
+    """Run the audit behind every front end. A KeyboardInterrupt ends it early, with an incomplete
+    report.
     """
     from flowref.checking.settings import PROFILES
 
@@ -79,7 +77,7 @@ def conduct(
 
 
 class Audit:
-    """The state of one audit while it runs."""
+    """The state of a running audit."""
 
     def __init__(
         self, selection: Selection, laws: Sequence[Law], options: Options, listener: AuditListener
@@ -113,7 +111,7 @@ class Audit:
             if verdict.counterexample is not None and pair[1] in self.share[pair[0]]
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
-        self.told: set[str] = set()
+        self.announced: set[str] = set()
         self.journal: Journal | None = None
         self.spent = False
         self.failures = 0
@@ -121,7 +119,7 @@ class Audit:
         self.started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def _share(self) -> shards.Share:
-        """The laws of each target that are to be run."""
+        """Target -> ids of the laws to run."""
         every, wanted = frozenset(law.id for law in self.laws), self.options.wanted
         share: shards.Share = {str(target): every for target in self.selected}
         if self.options.shard:
@@ -142,7 +140,7 @@ class Audit:
         left = self._open_journal()
         try:
             return self._ran(left)
-        finally:  # an error that ends the audit leaves its journal for the next one
+        finally:  # after an error the journal stays for the next run
             if self.journal is not None:
                 self.journal.close(finished=False)
 
@@ -163,7 +161,7 @@ class Audit:
         hurried = math.isfinite(self.options.budget)
         self.schedule = Schedule(targets, self.laws, earlier, hurried, self.cases, self.share)
         for problem in unloadable:
-            self._drop(problem)
+            self._enter_unloadable(problem)
         for verdict in earlier:
             self._enter(verdict)
         complete = True
@@ -174,18 +172,18 @@ class Audit:
             self._enter_all(
                 self.schedule.abandon_all("the audit was interrupted before this check")
             )
-            # A target of which a pair was in hand has not ended, and was judged as far as it came.
-            for name in [name for name in self.done if name not in self.told]:
-                self._tell(name)
+            # Targets with a running pair have not ended; they are reported as far as they were judged.
+            for name in [name for name in self.done if name not in self.announced]:
+                self._report_target(name)
         report = self.report(complete=complete)
         if self.options.folder is not None and self.journal is not None:
-            if report.verdicts:  # a misspelt target must not take the place of the last report
+            if report.verdicts:  # a misspelt target must not replace the last report
                 save_last(report, self.options.folder)
             self.journal.close(finished=complete)
         return report
 
     def _open_journal(self) -> Earlier:
-        """What an interrupted run of this very audit left."""
+        """The results of an interrupted run of the same audit."""
         if self.options.folder is None:
             return Earlier()
         wanted = {name: sorted(laws) for name, laws in self.options.wanted.items()}
@@ -198,24 +196,24 @@ class Audit:
         try:
             journal.open(left)
         except ReportError as error:
-            self.listener.notice(f"nothing is kept of this audit: {error}")
+            self.listener.notice(f"this audit cannot be resumed: {error}")
         else:
             self.journal = journal
         return left
 
     def _run(self) -> None:
-        """Pairs of live objects here, and the others in workers if there are to be any."""
+        """Run live objects in this process, other pairs in workers if there are any."""
         options = self.options
         if (options.jobs or options.dask) and any(one.adapter == OBJECT for one in self.targets):
             self.listener.notice(
-                "live objects cannot travel to workers: everything runs in this process"
+                "live objects cannot be sent to workers: everything runs in this process"
             )
             options = replace(options, jobs=0, dask="")
         own = [law.id for law in self.laws if law_id_or_self(law) is law]
         if (options.jobs or options.dask) and own:
             listed = f"{', '.join(own[:3])}{' and others' if len(own) > 3 else ''}"
             self.listener.notice(
-                f"laws that are in no catalogue cannot travel to workers ({listed}): everything "
+                f"laws that are in no catalogue cannot be sent to workers ({listed}): everything "
                 "runs in this process"
             )
             options = replace(options, jobs=0, dask="")
@@ -227,8 +225,8 @@ class Audit:
             if outcome is None:
                 self.listener.start(pair)
                 continue
-            self._spend(str(pair.target), outcome.expense)
-            if pair.ahead:  # the other probe speaks of the target
+            self._add_cost(str(pair.target), outcome.expense)
+            if pair.ahead:  # the other probe decides whether the target loads
                 continue
             if pair.law is None:
                 self._enter_probe(pair, outcome)
@@ -236,7 +234,7 @@ class Audit:
                 self._enter_replay(pair, outcome)
             else:
                 verdict = self._settled(pair, outcome)
-                if memory := self._wanted(pair, verdict):
+                if memory := self._memory_for_retry(pair, verdict):
                     self.schedule.postpone(pair, verdict, memory)
                     continue
                 verdicts = self.schedule.enter(verdict, pair.target)
@@ -246,8 +244,7 @@ class Audit:
             if self.schedule.left and 0 < self.options.failures <= self.failures:
                 self._stop()
 
-    def _spend(self, target: str, expense: Expense) -> None:
-        """Add what a pair took to what its target took."""
+    def _add_cost(self, target: str, expense: Expense) -> None:
         if expense != FREE:
             self.expenses[target] = self.expenses.get(target, FREE) + expense
             if self.journal is not None:
@@ -258,9 +255,9 @@ class Audit:
         limited = self.options.jobs or self.options.dask
         return outcome_verdict(pair, outcome, self.options.limits.granted(pair) if limited else 0)
 
-    def _wanted(self, pair: ScheduledPair, verdict: Verdict) -> int:
-        """The mebibytes with which a pair is to be measured again, when the others are done: where it
-        asks for more than it may take, nobody said how much that is, and the machine has it.
+    def _memory_for_retry(self, pair: ScheduledPair, verdict: Verdict) -> int:
+        """The memory in MiB with which a pair is measured again after the others: if it needs more
+        than its limit, the limit is the default, and the machine has it; else 0.
         """
         limits = self.options.limits
         if not limits.stretched or not self.options.jobs or self.options.dask:
@@ -269,33 +266,32 @@ class Audit:
         return asked if limits.granted(pair) < asked <= total_memory() // MEBIBYTE else 0
 
     def _out_of_time(self) -> None:
-        """The pairs left are not run; the families of laws that were not reached are named."""
+        """Mark the remaining pairs as not run, and report law families of which nothing was run."""
         budget = f"the budget of {self.options.budget:g} s"
         self._enter_all(self.schedule.abandon_all(f"{budget} was spent before this check"))
         families = starved(self.verdicts.values())
-        if families and not self.spent:  # what a cluster hands back later is not told again
-            told = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
+        if families and not self.spent:  # pairs that a cluster returns later are not reported again
+            listed = [f"{family} ({count} targets)" for family, count in sorted(families.items())]
             self.spent = True
             self.listener.notice(
-                f"{budget} was spent before the first law of these families: {', '.join(told)}"
+                f"{budget} was spent before the first law of these families: {', '.join(listed)}"
             )
 
     def _stop(self) -> None:
-        """Enough has failed: the pairs left are not run."""
+        """Mark the remaining pairs as not run after too many failures."""
         count = self.failures
         said = f"the audit stopped after {count} failure{'' if count == 1 else 's'}"
         self.listener.notice(f"{said}; {self.schedule.left} pairs were not run")
         self._enter_all(self.schedule.abandon_all(said))
 
     def _enter_replay(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
-        """What a recorded case shows now."""
         assert pair.law is not None
         self.replayed[str(pair.target), pair.law.id] = self._settled(pair, outcome)
         self.schedule.replayed(pair.target)
-        self._end_of(str(pair.target))
+        self._report_if_done(str(pair.target))
 
     def _enter_probe(self, pair: ScheduledPair, outcome: PairOutcome | Broken) -> None:
-        """Whether a target could be loaded."""
+        """Enter whether a target could be loaded."""
         target = pair.target
         if isinstance(outcome, Broken):
             verdicts = self.schedule.broken_probe(
@@ -305,14 +301,12 @@ class Audit:
         elif outcome.raised:
             self.schedule.drop(target)
             problem = Problem(str(target), loading_refusal(target, outcome.raised))
-            if (
-                target in self.optional and FLOW not in problem.message
-            ):  # who declares a flow means one
+            if target in self.optional and FLOW not in problem.message:  # a declared flow must load
                 self._leave_out(problem)
                 return
             if self.journal is not None:
                 self.journal.fail(problem)
-            self._drop(problem)
+            self._enter_unloadable(problem)
         else:
             if outcome.recognized is not None:
                 self.recognized[str(target)] = outcome.recognized
@@ -321,12 +315,12 @@ class Audit:
             self.schedule.loaded(target, outcome.seconds)
 
     def _leave_out(self, problem: Problem) -> None:
-        """Of a file that was named as a whole, what turns out to be no flow."""
+        """Leave out an object of a whole file that is no flow."""
         self.done.pop(problem.spec, None)
         self.listener.left_out(problem)
 
-    def _drop(self, problem: Problem) -> None:
-        """A target that cannot be loaded has no verdicts."""
+    def _enter_unloadable(self, problem: Problem) -> None:
+        """Enter a target that cannot be loaded; it has no verdicts."""
         self.problems.append(problem)
         self.done.pop(problem.spec, None)
         self.failures += 1
@@ -339,26 +333,25 @@ class Audit:
             self._enter(verdict)
 
     def _enter(self, verdict: Verdict) -> None:
-        """Keep a verdict; the last one of a target ends it."""
+        """Enter a verdict; the last one of a target ends it."""
         self.verdicts[verdict.target, verdict.law] = verdict
         self.listener.verdict(verdict)
         if fails(verdict) or (self.options.strict and verdict.minor):
             known = self._overlay([verdict])
             self.failures += all(one.standing is not Standing.KNOWN for one in known)
         self.done[verdict.target].append(verdict)
-        self._end_of(verdict.target)
+        self._report_if_done(verdict.target)
 
-    def _end_of(self, name: str) -> None:
-        """Say what came of a target, once all its pairs and recorded cases are in."""
+    def _report_if_done(self, name: str) -> None:
         if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
         if not self.schedule.waits(target):
-            self._tell(name)
+            self._report_target(name)
 
-    def _tell(self, name: str) -> None:
-        """Say what came of a target so far."""
-        self.told.add(name)
+    def _report_target(self, name: str) -> None:
+        """Report the verdicts on a target so far."""
+        self.announced.add(name)
         target = next(target for target in self.targets if str(target) == name)
         verdicts = [self._final(name, law) for law in self._laws_of(name)]
         known = self._overlay(verdicts)
@@ -367,7 +360,6 @@ class Audit:
         self.listener.target(target, ordered, self.recognized.get(name), own)
 
     def _final(self, name: str, law: Law) -> Verdict:
-        """The verdict on a pair, as far as this audit came."""
         missing = "the audit was interrupted before this check was done"
         found = self.verdicts.get((name, law.id)) or not_run(name, law, missing)
         return final(found, self.replayed.get((name, law.id)), law)
@@ -380,7 +372,7 @@ class Audit:
         return overlay(self.options.baseline, verdicts, self.replayed, self._exhausted, part=part)
 
     def report(self, *, complete: bool) -> Report:
-        """Everything so far, in the order of targets and laws."""
+        """The report of everything so far, in the order of targets and laws."""
         names = [name for name in map(str, self.targets) if name in self.done]
         verdicts = [self._final(name, law) for name in names for law in self._laws_of(name)]
         known = self._overlay(verdicts)

@@ -1,8 +1,7 @@
-"""An audit on a cluster of dask.distributed: the same pairs, mapped over its workers.
+"""An audit on a cluster of dask.distributed.
 
 The schedule stays here: each thread of a worker gets a batch of pairs of one target, measures as
-many as a slice of time allows, and hands the others back. What a worker that is lost had in hand is
-measured elsewhere.
+many as fit into a time slice, and returns the others. Pairs of a lost worker run elsewhere.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from flowref.model.extras import import_optional
 
 # The most pairs of a batch, and seconds after which it hands back what did not start.
 MOST, SLICE = 32, 1.0
-# Seconds between two looks at who works; to reach the scheduler; without any worker.
+# Seconds between checks of the workers; to reach the scheduler; without any worker.
 LOOK, REACH, ALONE = 1.0, 5.0, 60.0
-# A pair on which so many workers were lost is taken for what ends them.
+# A pair on which this many workers were lost counts as their cause.
 LOST = 3
 TICK, NAP = 0.02, 0.1
-# What they say of lost workers is told here in a sentence, or made good.
+# Their messages about lost workers are replaced by our own.
 LOGGERS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 
 
 @dataclass(frozen=True)
 class Called:
-    """A call that is made where it is unpickled: the scheduler, which passes bytes on, needs none
-    of this package.
+    """A call made when it is unpickled, so that the scheduler, which only passes bytes, does not
+    need this package.
     """
 
     function: Any
@@ -56,7 +55,7 @@ class Called:
 
 @dataclass(eq=False)
 class Slot:
-    """One thread of a worker, and what it has in hand."""
+    """One thread of a worker, and its current pairs."""
 
     address: str
     pairs: tuple[ScheduledPair, ...] = ()
@@ -66,7 +65,7 @@ class Slot:
 
 @dataclass
 class Cluster:
-    """The workers behind a scheduler's address, in place of a `Pool`. A context manager."""
+    """The workers of a scheduler, with the interface of `Pool`. A context manager."""
 
     address: str
     settings: Any
@@ -91,7 +90,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing of this audit is left running, whatever it ended with."""
+        """End everything that this audit runs on the cluster."""
         with contextlib.suppress(Exception), _quiet():
             self.client.cancel([slot.future for slot in self.slots if slot.future is not None])
             self.client.run(remote.end, self.audit, on_error="ignore")
@@ -101,12 +100,13 @@ class Cluster:
     def run(
         self, schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
-        """Run what the schedule hands out, as `Pool.run` does.
+        """Run the pairs of the schedule, as `Pool.run` does.
 
-        Raises: `FlowrefError` where the cluster is lost, or is no match for this machine.
+        Raises: `FlowrefError` if the cluster is lost, or its versions or files differ from this
+        machine's.
         """
         while True:
-            yield from self._staff(schedule)
+            yield from self._update_workers(schedule)
             for slot in self.slots:
                 if slot.future is None and (pairs := self._batch(schedule, slot.last)):
                     self._send(slot, pairs)
@@ -115,11 +115,11 @@ class Cluster:
             if not schedule.left and not any(slot.future for slot in self.slots):
                 return
             with contextlib.suppress(queue.Empty):
-                yield from self._hear(self.ended.get(timeout=TICK), schedule)
+                yield from self._batch_outcomes(self.ended.get(timeout=TICK), schedule)
 
     def _batch(self, schedule: Schedule, last: Target | None) -> tuple[ScheduledPair, ...]:
-        """Pairs of one target, fewer where few are left for all; a probe comes alone, and so does
-        what a worker was lost on.
+        """Pairs of one target, fewer near the end; probes and pairs on which a worker was lost come
+        alone.
         """
         fair = -(-schedule.left // (2 * len(self.slots)))
         pairs: list[ScheduledPair] = []
@@ -156,30 +156,30 @@ class Cluster:
         call = pickle.dumps(Called(function, arguments))
         return self.client.submit(pickle.loads, call, workers=[address], pure=False)
 
-    def _hear(
+    def _batch_outcomes(
         self, slot: Slot, schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
-        """What a batch gave; what it handed back is on the schedule again."""
+        """The outcomes of a batch; returned pairs go back to the schedule."""
         future, pairs = slot.future, slot.pairs
-        if future is None or not future.done():  # its worker was given up meanwhile
+        if future is None or not future.done():  # its worker was removed meanwhile
             return
         slot.future, slot.pairs = None, ()
         results = self._results(future)
         if results is None:
-            yield from self._lose(pairs, schedule)
+            yield from self._retry_lost(pairs, schedule)
             return
         for pair in reversed(pairs[len(results) :]):
             schedule.give_back(pair)
         yield from zip(pairs, results, strict=False)
 
     def _results(self, future: Any) -> list[PairOutcome | Broken] | None:
-        """What came of a batch; None where its worker was lost."""
+        """The outcomes of a batch; None if its worker was lost."""
         from distributed import CancelledError, KilledWorker
 
         try:
             results: list[PairOutcome | Broken] = future.result()
         except (CancelledError, KilledWorker):
-            self._vouch()
+            self._require_scheduler()
             return None
         except FlowrefError:
             raise
@@ -189,17 +189,17 @@ class Cluster:
             ) from None
         return results
 
-    def _vouch(self) -> None:
-        """That the scheduler is there still."""
+    def _require_scheduler(self) -> None:
+        """Raise `FlowrefError` if the scheduler is gone."""
         if self.client.status != "running":
             raise FlowrefError(
                 f"the scheduler at {self.address} is gone; start it, and the same command goes on"
             )
 
-    def _lose(
+    def _retry_lost(
         self, pairs: Sequence[ScheduledPair], schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, Broken]]:
-        """A worker was lost with these in hand: they run again, one by one, a few times."""
+        """Run the pairs of a lost worker again, one by one, up to `LOST` times."""
         for pair in reversed(pairs):
             self.lost[str(pair)] += 1
             if len(pairs) > 1 or self.lost[str(pair)] < LOST:
@@ -207,11 +207,8 @@ class Cluster:
             else:
                 yield pair, Broken(Status.CRASHED, f"{LOST} workers were lost on it", 0.0)
 
-    def _staff(self, schedule: Schedule) -> Iterator[tuple[ScheduledPair, Broken]]:
-        """Look who works: who is new is asked whether it matches, who is gone is given up.
-
-        Waits while nobody works.
-        """
+    def _update_workers(self, schedule: Schedule) -> Iterator[tuple[ScheduledPair, Broken]]:
+        """Update the workers: new ones are checked, lost ones removed. Blocks while there are none."""
         while True:
             now = time.monotonic()
             if self.slots and now - self.looked < LOOK:
@@ -221,13 +218,13 @@ class Cluster:
             for slot in [slot for slot in self.slots if slot.address not in threads]:
                 self.slots.remove(slot)
                 pairs, future, slot.future, slot.pairs = slot.pairs, slot.future, None, ()
-                if future is not None:  # or it would run where a worker takes that address again
+                if future is not None:  # or it would run on a new worker with that address
                     future.cancel()
-                yield from self._lose(pairs, schedule)
+                yield from self._retry_lost(pairs, schedule)
             here = {slot.address for slot in self.slots}
             for address in set(threads) - here - set(self.checking):
                 self.checking[address] = self._submit(address, remote.identify, *self.known)
-            self._admit(threads)
+            self._add_checked_workers(threads)
             if self.slots:
                 self.seen, self.staffed = now, True
                 return
@@ -239,19 +236,19 @@ class Cluster:
             time.sleep(NAP)
 
     def _threads(self) -> dict[str, int]:
-        """How many threads each worker has that is there."""
+        """Worker -> number of threads."""
         try:
             with _quiet():
                 threads: dict[str, int] = dict(self.client.nthreads())
         except Exception:
-            self._vouch()
+            self._require_scheduler()
             raise FlowrefError(
                 f"the scheduler at {self.address} does not answer any more; the same command goes on"
             ) from None
         return threads
 
-    def _admit(self, threads: dict[str, int]) -> None:
-        """Take in the workers that say that they match. Raises `FlowrefError` for one that does not."""
+    def _add_checked_workers(self, threads: dict[str, int]) -> None:
+        """Add the workers whose check succeeded. Raises: `FlowrefError` for a mismatch."""
         for address, future in list(self.checking.items()):
             if address not in threads:
                 del self.checking[address]
@@ -266,31 +263,31 @@ class Cluster:
         try:
             theirs = future.result()
         except (CancelledError, KilledWorker):
-            theirs = self.own  # it is gone, which the next look shows
+            theirs = self.own  # it is gone, as the next check finds
         except ModuleNotFoundError as error:
             raise FlowrefError(
                 f"the worker {address} cannot import {error.name}; install flowref "
                 f"{self.own['flowref']} there, as it is here"
             ) from None
         except Exception as error:
-            told = str(error) if isinstance(error, FlowrefError) else one_line(error, 300)
-            raise FlowrefError(f"the worker {address} cannot audit: {told}") from None
+            reason = str(error) if isinstance(error, FlowrefError) else one_line(error, 300)
+            raise FlowrefError(f"the worker {address} cannot audit: {reason}") from None
         for name, value in self.own.items():
             if (other := theirs.get(name)) == value:
                 continue
             if name in self.files:
-                told = f"another {name} than this machine, or none"
+                mismatch = f"another {name} than this machine, or none"
             else:
-                told = (
+                mismatch = (
                     f"{f'{name} {other}' if other else f'no {name}'}, and this machine has {value}"
                 )
             raise FlowrefError(
-                f"the worker {address} has {told}; make them alike, since verdicts depend on it"
+                f"the worker {address} has {mismatch}; make them alike, since verdicts depend on it"
             )
 
 
 def _client(address: str) -> Any:
-    """A connection. Raises `FlowrefError` in one sentence."""
+    """A connection. Raises: `FlowrefError` in one sentence."""
     cluster = import_optional("distributed", "dask", "--dask")
     if "://" not in address:
         raise FlowrefError(
@@ -311,7 +308,7 @@ def _client(address: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the warnings of the cluster's package: what matters of them is compared here."""
+    """Suppress warnings of the cluster's package; mismatches are checked here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

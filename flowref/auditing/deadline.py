@@ -1,4 +1,6 @@
-"""A time-out for what runs in this process, in processor time, so that a busy machine accuses nobody."""
+"""A time-out in CPU time for code in this process, so that a busy machine causes no false
+time-outs.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,22 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-# Raised once more after so many seconds, in case that code swallowed it.
+# Raised again after this many seconds, in case that code swallowed it.
 AGAIN = 5.0
 
 
 class OutOfTime(BaseException):
-    """More processor time passed than was allowed. Not an Exception: no code that is measured takes
-    it for a failure of its own.
+    """The allowed CPU time is used up. Not an Exception: measured code does not catch it as an
+    error of its own.
     """
 
 
 @contextlib.contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` from whatever Python code runs after so many seconds of processor time.
+    """Raise `OutOfTime` in any Python code after ``seconds`` of CPU time.
 
-    Only where the platform has such a timer, in the main thread, and where nobody else uses it;
-    elsewhere nothing happens. A call that never comes back to Python is not ended.
+    Only in the main thread of a platform with such a timer, if it is unused; otherwise nothing
+    happens. A call that never returns to Python is not interrupted.
     """
     if not _free():
         yield

@@ -1,4 +1,4 @@
-"""What flowref runs on: versions, libraries, processors and memory, and what is amiss."""
+"""The environment of flowref: versions, libraries, processors and memory, with problems."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flowref.backends.versions import untested
 from flowref.model import TargetError
 from flowref.model.budget import MEBIBYTE
 
-# Mebibytes below which an audit of anything but small flows ends early.
+# MiB of memory below which only small flows can be audited.
 LITTLE = 2048
 PACKAGES = ("numpy", "scipy", "hypothesis", "click", "rich")
 
 
 @dataclass(frozen=True)
 class EnvironmentItem:
-    """One thing that flowref runs on; ``trouble``: what is to be fixed, empty where it is as it should be."""
+    """One item of the environment; ``trouble``: a problem to fix, or empty."""
 
     name: str
     said: str
@@ -29,7 +29,7 @@ class EnvironmentItem:
 
 
 def environment_items() -> Iterator[EnvironmentItem]:
-    """Everything that flowref runs on."""
+    """Yield all items of the environment."""
     yield from _versions()
     yield from _libraries()
     yield from _machine()
@@ -43,7 +43,6 @@ def _version(package: str) -> str:
 
 
 def _versions() -> Iterator[EnvironmentItem]:
-    """The versions of flowref, Python, what flowref is made of, and the frameworks."""
     yield EnvironmentItem("flowref", __version__)
     yield EnvironmentItem("python", platform.python_version())
     for package in PACKAGES:
@@ -59,7 +58,7 @@ def _versions() -> Iterator[EnvironmentItem]:
     without = len(troubles) == len(backends.OURS)
     for name in backends.OURS:
         version = _version(name)
-        # One framework is enough; one that is there and cannot be used is amiss.
+        # One framework is enough; an installed one that cannot be used is a problem.
         trouble = (
             troubles.get(name, "") if version or (without and name == backends.DEFAULT) else ""
         )
@@ -69,7 +68,6 @@ def _versions() -> Iterator[EnvironmentItem]:
 
 
 def _libraries() -> Iterator[EnvironmentItem]:
-    """The libraries that flowref knows, and which of them are installed."""
     names = [
         name
         for name, one in registry.adapters().items()
@@ -85,7 +83,6 @@ def _libraries() -> Iterator[EnvironmentItem]:
 
 
 def _machine() -> Iterator[EnvironmentItem]:
-    """Processors, threads, memory and graphics cards."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield EnvironmentItem("processors", f"{own} of {os.cpu_count()}, a worker each")
     threads = os.environ.get("OMP_NUM_THREADS", "")

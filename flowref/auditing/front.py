@@ -1,4 +1,4 @@
-"""The audit as Python code calls it."""
+"""The audit as a Python function."""
 
 from __future__ import annotations
 
@@ -40,20 +40,18 @@ def audit(
     """Check every law on every target: specs such as "zuko:NSF?features=3", libraries, or live
     objects.
 
-    Arguments: ``event_shape`` of one input without its batch axis, where user code does not tell;
-    ``laws`` ids or globs, all by default; ``profile`` quick, standard, thorough;
-    ``jobs`` worker processes, 0 for this process; ``timeout`` seconds of processor time and
-    ``memory`` MiB for each pair, in workers only: by default 2048, and in the end as much as the machine
-    has free for what needs more; ``budget`` seconds after which no pair starts;
-    ``baseline`` a file of known failures, which then raise nothing; ``data`` a file of points, or a
-    data set as "module:name", at which laws are measured as well; ``progress`` whether to show how
-    far it is, by default on a terminal and in a notebook; ``dask`` the address of a scheduler whose
-    cluster is used in place of ``jobs``; ``device`` where laws of devices move objects, such as "cuda", by default
-    a stand-in. Live objects are copied first and stay in
-    this process.
-    Raises: `SpecError` for laws or options that do not exist, `BaselineError` for known failures
-    that cannot be read. Targets that cannot be loaded are in
-    ``report.problems``.
+    Arguments: ``event_shape``: of one input without its batch axis, if user code does not declare it;
+    ``laws``: ids or globs, all by default; ``profile``: quick, standard or thorough;
+    ``jobs``: worker processes, 0 for this process; ``timeout``: CPU seconds and ``memory``: MiB of
+    each pair, in workers only: by default 2048, and finally up to the machine's free memory for
+    pairs that need more; ``budget``: seconds after which no pair starts; ``baseline``: a file of
+    known failures, which then raise nothing; ``data``: a file of points, or a data set as
+    "module:name", at which laws are measured too; ``progress``: whether to show the progress, by
+    default in a terminal and a notebook; ``dask``: the address of a scheduler whose cluster replaces
+    ``jobs``; ``device``: where device laws move objects, such as "cuda", by default a stand-in.
+    Live objects are copied first and stay in this process.
+    Raises: `SpecError` for unknown laws or options, `BaselineError` for an invalid baseline file.
+    Targets that cannot be loaded are in ``report.problems``.
     """
     if targets is not None and (
         isinstance(targets, str | Target) or not isinstance(targets, list | tuple | set)
@@ -71,12 +69,12 @@ def audit(
             report = conduct(given, laws, options, listener)
         problems = () if chosen is None else chosen.problems
         return replace(report, problems=(*problems, *report.problems)) if problems else report
-    except FlowrefError as error:  # a mistake of the caller's, without our own lines
+    except FlowrefError as error:  # a mistake of the caller, without flowref's frames
         raise error.with_traceback(None) from None
 
 
 def _event_option(shape: int | Sequence[int]) -> dict[str, str]:
-    """The option that states an event shape; none where it is empty."""
+    """The option for an event shape; none if it is empty."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     return {"event": ",".join(str(size) for size in sizes)} if sizes else {}
 
@@ -84,11 +82,12 @@ def _event_option(shape: int | Sequence[int]) -> dict[str, str]:
 def check_flow(
     flow: Any, *, event_shape: int | Sequence[int] | None = None, laws: Any = (), **options: Any
 ) -> Report:
-    """Audit one flow, bijection, density or batch normalizer, and raise with every violation in
-    words.
+    """Audit one flow, bijection, density or batch normalizer, and raise an exception with every
+    violation.
 
-    Arguments: ``event_shape`` of one input without its batch axis, where the object does not tell;
-    the rest as `audit`.
+    Arguments: ``event_shape``: of one input without its batch axis, if the object does not declare
+    it; the others as in `audit`.
+
     Raises: `FlowrefViolations`, an AssertionError and a group of one exception for each violation,
     if a law is violated; `FlowrefViolation` if nothing could be checked.
     """
@@ -96,7 +95,7 @@ def check_flow(
     report = audit([flow], event_shape=event_shape, laws=laws, **options)
     try:
         report.raise_for_violations()
-    except FlowrefViolations as raised:  # with the caller's line, and as few of ours as can be
+    except FlowrefViolations as raised:  # at the caller's line, with few frames of flowref
         raise raised.with_traceback(None) from None
     if report.exit_code:
         reasons = (verdict.reason for verdict in report.verdicts if verdict.reason)

@@ -1,7 +1,6 @@
-"""What is kept on disk: verdicts as they come, so that an interrupted audit goes on, and the last
-report.
-
-A journal belongs to one audit: its name is a digest of everything that the verdicts depend on.
+"""Results on disk: verdicts as they come, so that an interrupted audit can be resumed, and the last
+reports. A journal belongs to one audit: its name is a digest of everything that the verdicts depend
+on.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ from flowref.reporting.verdict_json import (
 
 FOLDER = ".flowref"
 LAST = "report.json"
-# So many reports before the last one are kept, in which violations are found by their short names.
+# Number of older reports that are kept, to find violations by their short names.
 EARLIER = 5
 SCHEMA = 1
 FILES = 2000
-# What a flow in the folder of a training run is made of.
+# The files of a flow in the folder of a training run.
 RUN = ("config.json", "checkpoint.safetensors")
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an interrupted run left: verdicts, targets that could not be loaded, and of the others
-    what they were recognized as and what their pairs took.
+    """The results of an interrupted run: verdicts, targets that could not be loaded, and
+    recognition and costs of the others.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -53,8 +52,8 @@ class Earlier:
 
 
 class Journal:
-    """An append-only file of JSON lines: a header with the digest, then one line per verdict, per
-    unloadable target, per target with what it was recognized as, and per pair with what it took.
+    """An append-only file of JSON lines: a header with the digest, then a line per verdict, per
+    unloadable target, per recognized target, and per cost of a pair.
     """
 
     def __init__(self, folder: Path, digest: str) -> None:
@@ -63,9 +62,7 @@ class Journal:
         self.file: IO[str] | None = None
 
     def read(self) -> Earlier:
-        """What an earlier run of the same audit left; nothing where there is none, or where it is
-        another's.
-        """
+        """Return the results of an earlier run of the same audit; empty if there is none."""
         verdicts: dict[tuple[str, str], Verdict] = {}
         problems: dict[str, Problem] = {}
         recognized: dict[str, Recognized] = {}
@@ -93,13 +90,13 @@ class Journal:
                     verdict = verdict_from_json(row)
                     verdicts[verdict.target, verdict.law] = verdict
             except (ValueError, KeyError, TypeError, ReportError):
-                break  # the line that was being written when the audit ended
+                break  # the line that was being written at the interruption
         return Earlier(tuple(verdicts.values()), tuple(problems.values()), recognized, expenses)
 
     def open(self, earlier: Earlier | None = None) -> None:
-        """Begin the file, with what an earlier run left.
+        """Write the file with the results of an earlier run.
 
-        Raises: `ReportError` when the folder cannot be written.
+        Raises: `ReportError` if the folder cannot be written.
         """
         try:
             _make_report_folder(self.path.parent)
@@ -118,19 +115,19 @@ class Journal:
             self.fail(problem)
 
     def add(self, verdict: Verdict) -> None:
-        """Keep a verdict."""
+        """Write a verdict."""
         self._line(verdict_to_json(verdict))
 
     def fail(self, problem: Problem) -> None:
-        """Keep why a target cannot be loaded."""
+        """Write why a target cannot be loaded."""
         self._line({"problem": problem.spec, "message": problem.message})
 
     def recognize(self, target: str, recognized: Recognized) -> None:
-        """Keep what a target was recognized as."""
+        """Write what a target was recognized as."""
         self._line({"recognized": target, "as": recognized_to_json(recognized)})
 
     def spend(self, target: str, expense: Expense) -> None:
-        """Keep what a pair of a target took."""
+        """Write the cost of a pair."""
         self._line({"spent": target, **asdict(expense)})
 
     def _line(self, row: dict[str, Any]) -> None:
@@ -139,7 +136,7 @@ class Journal:
             self.file.flush()
 
     def close(self, *, finished: bool) -> None:
-        """Close the file; a finished audit has a report and needs no journal."""
+        """Close the file; the journal of a finished audit is deleted."""
         if self.file is not None:
             self.file.close()
             self.file = None
@@ -149,7 +146,7 @@ class Journal:
 
 
 def _make_report_folder(folder: Path) -> None:
-    """Make the folder in which reports are kept, which no repository takes in."""
+    """Make the folder of reports, ignored by git."""
     folder.mkdir(parents=True, exist_ok=True)
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -157,23 +154,23 @@ def _make_report_folder(folder: Path) -> None:
 
 
 def save_last(report: Report, folder: Path) -> None:
-    """Keep a report as the last one of a folder. Raises: `ReportError` when it cannot be written."""
+    """Write a report as the last one of a folder. Raises: `ReportError` if it cannot be written."""
     try:
         _make_report_folder(folder)
     except OSError as error:
         raise ReportError(f"{folder} cannot be written: {error.strerror}") from None
     names = [LAST, *(f"report-{age}.json" for age in range(1, EARLIER + 1))]
     for newer, older in reversed(list(itertools.pairwise(names))):
-        with contextlib.suppress(OSError):  # there are not so many yet
+        with contextlib.suppress(OSError):  # fewer reports exist
             (folder / newer).replace(folder / older)
     report.save(folder / LAST)
 
 
 def report_of(identity: str, folder: Path | None = None) -> Report:
-    """The newest report of this folder that keeps a case of this short name; if none does, the newest that
-    has the name, or the last one.
+    """Return the newest report of a folder with a case of this short name; without one, the newest
+    that has the name, or the last report.
 
-    Raises: `ReportError` when there is none.
+    Raises: `ReportError` if there is no report.
     """
     last = last_report(folder)
     named = []
@@ -186,16 +183,15 @@ def report_of(identity: str, folder: Path | None = None) -> Report:
 
 
 def _earlier(folder: Path) -> Iterator[Report]:
-    """The reports before the last one, the newest first."""
     for age in range(1, EARLIER + 1):
         with contextlib.suppress(ReportError):
             yield Report.load(folder / f"report-{age}.json")
 
 
 def last_report(folder: Path | None = None) -> Report:
-    """The report of the last audit made in this folder.
+    """Return the report of the last audit in a folder.
 
-    Raises: `ReportError` when there is none.
+    Raises: `ReportError` if there is none.
     """
     path = (folder or Path(FOLDER)) / LAST
     if not path.is_file():
@@ -212,8 +208,8 @@ def digest(
     versions: Sequence[tuple[str, str]],
     shard: str = "",
 ) -> str:
-    """Of everything that the verdicts of an audit depend on, less what cannot be seen cheaply (data
-    files, say).
+    """The SHA-256, in hex, of everything that an audit's verdicts depend on, except what is
+    expensive to read, such as data files.
     """
     state = hashlib.sha256()
     for part in (
@@ -230,8 +226,8 @@ def digest(
 
 
 def file_digests(targets: Sequence[Target], points: str) -> dict[str, str]:
-    """Of the files of the user's that verdicts depend on: sources, weights, runs and data, by how
-    they are named.
+    """Return name -> digest of the user's files that verdicts depend on: sources, weights, runs and
+    data.
     """
     users = sorted({target.component for target in targets if target.adapter == USER})
     digests = {component: _source_digest(component) for component in users}
@@ -247,14 +243,12 @@ def file_digests(targets: Sequence[Target], points: str) -> dict[str, str]:
 
 @functools.cache
 def own_digest() -> str:
-    """Of flowref's own source."""
+    """The digest of flowref's source."""
     return _of_files(sorted(Path(flowref.__path__[0]).rglob("*.py")))
 
 
 def _source_digest(component: str) -> str:
-    """Of the source behind a user's target: its file and those beside it, or its whole package;
-    nothing is imported.
-    """
+    """The digest of a user's file and its neighbors, or of a whole package; nothing is imported."""
     module = component.rpartition(":")[0]
     if module.endswith(".py"):
         return _of_files([Path(module), *sorted(Path(module).parent.glob("*.py"))])

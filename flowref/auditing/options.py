@@ -1,4 +1,4 @@
-"""How an audit runs, and who follows it."""
+"""Options of an audit, and the interface of its listeners."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from flowref.registry import Listing
 
 @dataclass(frozen=True)
 class Options:
-    """How an audit runs. ``jobs`` 0: in this process, with no memory limit and no protection from
-    what targets do.
+    """``jobs`` 0: in this process, without memory limit and without protection from targets.
 
-    ``budget``: seconds after which no pair starts; ``data``: what holds points of a user's.
-    ``folder``: where the journal and the report are kept, or None. ``fresh``: do not go on with an
-    interrupted audit. ``defaults``: options for targets that do not give them. ``baseline``:
-    failures that are known. ``entry``: the function that checks a pair, as "module:name".
-    ``shard``: which part is to be run, as "1/4", empty for all; ``costs``: what targets took earlier,
-    by which the parts are balanced. ``ignore``: laws that are left out, as globs. ``failures``: after
-    how many new ones no pair starts, 0 for never; ``strict``: minor violations are some. ``wanted``: the
-    laws of targets that are not held to all of them, by id. ``dask``: the address of a scheduler whose workers are used, in
-    place of processes of this machine. ``device``: where laws of devices move objects, by name.
+    ``budget``: seconds after which no pair starts; ``data``: a file or object with a user's points;
+    ``folder``: of journal and reports, or None; ``fresh``: ignore an interrupted audit;
+    ``defaults``: options for targets without them; ``baseline``: known failures; ``entry``: the
+    function that checks a pair, as "module:name"; ``shard``: the part to run, as "1/4", empty for
+    all; ``costs``: CPU seconds of targets in an earlier audit, by which the parts are balanced;
+    ``ignore``: globs of laws to leave out; ``failures``: number of new failures after which no pair
+    starts, 0 for never; ``strict``: whether minor violations count; ``wanted``: target -> law ids,
+    for targets with fewer laws; ``dask``: address of a scheduler whose workers replace local
+    processes; ``device``: where device laws move objects.
     """
 
     profile: str = "standard"
@@ -53,25 +52,25 @@ class Options:
 
 
 class AuditListener:
-    """Hears what happens; a front end overrides what it shows."""
+    """Receives the events of an audit; front ends override what they show."""
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
-        """The selection is made; ``earlier`` verdicts come from an interrupted run."""
+        """The audit starts; ``earlier``: number of verdicts from an interrupted run."""
 
     def share(self, pairs: int) -> None:
-        """Only so many pairs of these targets and laws are to be run."""
+        """Only this many pairs of the targets and laws are run."""
 
     def start(self, pair: ScheduledPair) -> None:
         """A pair starts."""
 
     def verdict(self, verdict: Verdict) -> None:
-        """A pair is done."""
+        """A pair is finished."""
 
     def problem(self, problem: Problem) -> None:
         """A target cannot be audited."""
 
     def listing(self, listing: Listing) -> None:
-        """What was found in a file that was named as a whole."""
+        """The flows found in a file that was named as a whole."""
         for name, reason in listing.left:
             self.notice(f"left out of {listing.place}: {name}: {reason}")
         if listing.examples:
@@ -81,7 +80,7 @@ class AuditListener:
             )
 
     def left_out(self, problem: Problem) -> None:
-        """One of these turns out to be no flow, or cannot be built."""
+        """An object of such a file is no flow, or cannot be built."""
         self.notice(f"left out: {problem.message}")
 
     def target(
@@ -91,9 +90,10 @@ class AuditListener:
         recognized: Recognized | None = None,
         known: Sequence[KnownFailure] = (),
     ) -> None:
-        """All pairs of a target are done, or as many as an interrupted audit did; ``recognized``: what it
-        was taken for, if it was loaded; ``known``: how its known failures stand.
+        """All pairs of a target are finished, or those that an interrupted audit reached;
+        ``recognized``: None if it was not loaded; ``known``: its known failures with their
+        standing.
         """
 
     def notice(self, text: str) -> None:
-        """Something that the user should know."""
+        """A message for the user."""

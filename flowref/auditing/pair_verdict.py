@@ -1,4 +1,4 @@
-"""From what came of a pair to its verdict."""
+"""From the outcome of a pair to its verdict."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flowref.reporting.outcomes import FAILING
 
 
 def not_run(target: str, law: Law, reason: str) -> Verdict:
-    """That a pair was not measured."""
+    """The verdict on a pair that was not measured."""
     return Verdict(target, law.id, Status.NOT_RUN, reason, law_version=law.version, force=law.force)
 
 
 def final(found: Verdict, replayed: Verdict | None, law: Law) -> Verdict:
-    """The verdict on a pair: where a recorded case fails that no search met, that is what is known
-    of it.
+    """Return the verdict on a pair: that of a recorded case, if it fails and the search found no
+    failure.
     """
     if replayed is None or replayed.status not in ACCUSING or found.status in FAILING:
         return found
@@ -34,8 +34,8 @@ def final(found: Verdict, replayed: Verdict | None, law: Law) -> Verdict:
 
 
 def outcome_verdict(pair: ScheduledPair, outcome: PairOutcome | Broken, memory: int = 0) -> Verdict:
-    """The verdict on a pair. A failed allocation is the memory limit's doing: it accuses nobody, and
-    the process goes on. ``memory``: the limit in mebibytes, 0 where there is none.
+    """Return the verdict on a pair. A failed allocation is due to the memory limit and
+    inconclusive. ``memory``: the limit in MiB, 0 without one.
     """
     if isinstance(outcome, Broken):
         return pair.verdict(outcome.status, outcome.reason, outcome.seconds)
@@ -49,7 +49,7 @@ def outcome_verdict(pair: ScheduledPair, outcome: PairOutcome | Broken, memory: 
 
 
 def loading_refusal(target: Target, raised: str) -> str:
-    """Why a target cannot be loaded, as one sentence that names it, or its file.
+    """Return why a target cannot be loaded, as one sentence that names it or its file.
 
     >>> from flowref.model import USER
     >>> loading_refusal(Target(USER, "a.py:f"), "no such file: a.py"), loading_refusal(Target(USER, "a.py:f"), "no")

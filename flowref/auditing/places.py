@@ -1,5 +1,5 @@
-"""Where the pairs of an audit run: in this process, in processes of a pool, or on a cluster. All three
-take pairs from a schedule and yield what came of them.
+"""Executors of an audit: this process, a pool of processes, or a cluster. All take pairs from a
+schedule and yield their outcomes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flowref.model import Law, Status, Target
 
 @dataclass(frozen=True)
 class Here:
-    """This process: no memory limit, and no protection from what targets do."""
+    """This process, without memory limit and without protection from targets."""
 
     settings: Any
     entry: str
@@ -38,12 +38,12 @@ class Here:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is left."""
+        """Nothing to end."""
 
     def run(
         self, schedule: Schedule
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
-        """What `Pool.run` yields."""
+        """Run the pairs of the schedule, as `Pool.run` does."""
         last, entry = None, resolve(self.entry)
         while (pair := schedule.next(last)) is not None:
             yield pair, None
@@ -55,8 +55,8 @@ class Here:
 def bounded(
     entry: Entry, target: Target, law: str | Law | None, how: Any, seconds: float
 ) -> PairOutcome | Broken:
-    """Run ``entry`` here as `guarded` does, for so many seconds of processor time at most, where the
-    platform can end it.
+    """Run ``entry`` here as `guarded` does, for at most ``seconds`` of CPU time if the platform can
+    interrupt it.
     """
     try:
         with deadline(seconds):
@@ -69,7 +69,7 @@ def bounded(
 def audit_executor(
     options: Options, settings: Any, frameworks: tuple[str, ...], targets: Sequence[Target]
 ) -> Here | Pool | Cluster:
-    """Where an audit runs, by its options: a context manager, whose end ends every process."""
+    """Return the executor by the options: a context manager that ends every process on exit."""
     if options.dask:
         how = (settings, options.limits, options.entry, frameworks)
         return Cluster(options.dask, *how, targets)

@@ -1,7 +1,7 @@
 """Worker processes with a hard time-out and a memory limit for each pair.
 
-One process, one pipe, one pair at a time: whatever ends a process is charged to the pair that it
-was given, and nothing is shared that a dying process could leave locked or half written.
+One process, one pipe, one pair at a time: whatever ends a process is charged to its current pair,
+and nothing is shared that a dying process could leave locked or half written.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
-# Seconds. On a machine that is far too busy, importing a framework took four minutes.
+# Seconds for a start: on an overloaded machine, importing a framework took four minutes.
 STARTING = 900.0
 TICK = 0.02
 
 
-# How many times the seconds of a pair loading a target may take.
+# Multiple of a pair's seconds for loading a target.
 LOADING = 3
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one pair may take: seconds of processor time, and mebibytes beyond what the imported
-    libraries take.
+    """The limits of one pair: CPU seconds, and MiB beyond the imported libraries.
 
-    How long that takes on a busy machine is no fault of the pair. ``asleep``: so many times the
-    seconds may pass on the wall, for what sleeps now and then. ``stretched``: what says how much memory it
-    needs may take so much in the end, where the machine has it free.
+    ``asleep``: wall time is limited to this multiple of the seconds, for code that sleeps; a busy
+    machine is no fault of the pair. ``stretched``: pairs that report how much memory they need may
+    finally get it, if the machine has it free.
     """
 
     seconds: float = 60.0
@@ -63,20 +62,20 @@ class Limits:
     stretched: bool = False
 
     def processor(self, pair: ScheduledPair | None) -> float:
-        """Seconds of processor time that a pair may take. Loading a target may take several times as
-        many: no law of it would be judged otherwise.
+        """CPU seconds of a pair; several times as many for loading a target, without which no law
+        can be judged.
         """
         loads = pair is not None and pair.law is None
         return self.seconds * (LOADING if loads else 1)
 
     def granted(self, pair: ScheduledPair) -> int:
-        """Mebibytes that a pair may take."""
+        """MiB of memory of a pair."""
         return pair.memory or self.memory
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A pair's process did not survive it."""
+    """The process of a pair ended."""
 
     status: Status
     reason: str
@@ -84,15 +83,15 @@ class Broken:
     expense: Expense = FREE
 
 
-# A worker that has grown too far (`GROWN`) is replaced between two pairs: what earlier pairs left behind
-# is no fault of the next. But what the first pair about a target leaves is mostly the target, which
-# the next worker would have to load again: up to this share of the limit it stays, and the second may be
-# added to it, or twice as much as the target: another state of it, and a copy of one.
+# A worker that has grown too far (`GROWN`) is replaced between two pairs, since leftovers of earlier pairs
+# are no fault of the next. The first pair of a target mostly leaves the target itself, which a new worker
+# would have to load again: it may stay up to LOADED of the limit, plus ADDED, or AGAIN times the target
+# for another state and a copy.
 LOADED, ADDED, AGAIN = 0.7, 0.15, 2
-# And one that has grown by this share is ended: it got round its own limit, which is told in time to
-# what asks for more, and costs no process.
+# A worker above this share of its limit is killed: it evaded the limit inside the process, which would
+# have raised MemoryError.
 KILLED = 1.25
-# Of the memory that is free, what pairs that ask for more than their limit may take.
+# Share of the free memory for pairs that need more than their limit.
 FREE_TAKEN = 0.8
 
 
@@ -117,34 +116,34 @@ class Worker:
 
 
 class Pairs(Protocol):
-    """What hands out pairs."""
+    """A source of pairs."""
 
     @property
     def left(self) -> int:
-        """Pairs that were not handed out."""
+        """Number of pairs not handed out."""
         ...
 
     def next(
         self, last: Target | None = None, had: Sequence[str] | None = None
     ) -> ScheduledPair | None:
-        """A pair for a worker whose last one was about ``last``, and that had pairs of these kinds (see
-        `ScheduledPair`), the last of them last; None where none can start now.
+        """Return a pair for a worker whose last one was about ``last``, and that measured pairs of
+        the kinds ``had`` (see `ScheduledPair`), the latest last; None if none can start now.
         """
         ...
 
     def ahead(self, last: Target | None = None) -> ScheduledPair | None:
-        """What a worker may load that can start nothing now."""
+        """A target to load for an idle worker; None if there is none."""
         ...
 
     def give_back(self, pair: ScheduledPair) -> None:
-        """A pair that was handed out did not start after all."""
+        """Return a pair that did not start."""
         ...
 
 
 class Pool:
-    """Up to ``jobs`` workers that take pairs from a schedule. A context manager; leaving it ends
-    every worker. ``path``: where they look for modules, and ``folder``: where they work; those of
-    this process by default.
+    """Up to ``jobs`` workers that take pairs from a schedule. A context manager; exit ends every
+    worker. ``path``: their module path, ``folder``: their working folder; by default those of this
+    process.
     """
 
     def __init__(
@@ -181,10 +180,8 @@ class Pool:
             self._end(worker)
 
     def run(self, schedule: Pairs) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken | None]]:
-        """Run what the schedule hands out: yields (pair, None) when a pair starts, and what came of
-        it when it ends.
-
-        The caller enters each outcome in the schedule before it asks for more.
+        """Run the pairs of the schedule: yields (pair, None) when a pair starts, and (pair,
+        outcome) when it ends. The caller enters each outcome in the schedule before it continues.
         """
         while True:
             self._staff(schedule)
@@ -194,7 +191,7 @@ class Pool:
                 pair = schedule.next(worker.last, worker.had) or schedule.ahead(worker.last)
                 if pair is not None:
                     if not self._has_room(worker, pair):
-                        if any(one.pair for one in self.workers):  # which may leave room
+                        if any(one.pair for one in self.workers):  # whose end may free memory
                             schedule.give_back(pair)
                         else:
                             yield pair, PairOutcome(pair.refused)
@@ -206,17 +203,16 @@ class Pool:
                 return
             with contextlib.suppress(queue.Empty):
                 worker, line = self.messages.get(timeout=TICK)
-                yield from self._hear(worker, line)
+                yield from self._message_outcome(worker, line)
                 continue
             for worker in list(self.workers):
                 yield from self._watch(worker)
 
     def _has_room(self, worker: Worker, pair: ScheduledPair) -> bool:
-        """Whether the machine has what a pair asks for."""
         return not pair.memory or self._leaves_room(worker, pair.memory)
 
     def _leaves_room(self, worker: Worker, memory: int) -> bool:
-        """Whether the machine has so many mebibytes, beside what others may still come to take."""
+        """Whether ``memory`` MiB are free beyond what the running pairs may still take."""
         others = [one for one in self.workers if one.pair is not None]
         granted = sum(
             max(0, one.baseline + one.granted * MEBIBYTE - resident(one.process.pid))
@@ -238,8 +234,7 @@ class Pool:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # Thread counts are read when a library is loaded, so they must stand before the process
-            # starts.
+            # Libraries read thread counts when they are loaded, so they are set before the start.
             env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"},
             start_new_session=os.name == "posix",
             cwd=self.folder,
@@ -270,14 +265,14 @@ class Pool:
         how = how if pair.case is None else Replay(pair.case, how)
         order = (pair.target, pair.law.id if pair.law else None, how, room)
         assert worker.process.stdin is not None
-        with contextlib.suppress(OSError):  # it died meanwhile: the watch will see it
+        with contextlib.suppress(OSError):  # it died meanwhile, as the watch will find
             worker.process.stdin.write(pickle.dumps(order))
             worker.process.stdin.flush()
 
-    def _hear(
+    def _message_outcome(
         self, worker: Worker, line: bytes
     ) -> Iterator[tuple[ScheduledPair, PairOutcome | Broken]]:
-        """One message; those of a worker that was ended meanwhile are ignored."""
+        """The outcome in a message; messages of ended workers are ignored."""
         if worker.retired:
             return
         try:
@@ -286,19 +281,19 @@ class Pool:
                 worker.ready, worker.baseline, self.failed_starts = True, int(message["ready"]), 0
                 return
             outcome: PairOutcome | Broken = outcome_of(message)
-        except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into our pipe
+        except (ValueError, KeyError, TypeError, FlowrefError):  # the target wrote into the pipe
             self._end(worker)
             outcome = Broken(
                 Status.CRASHED, "the process answered with garbage", time.monotonic() - worker.began
             )
         pair, worker.pair = worker.pair, None
-        if not worker.retired and self._encumbered(worker):
+        if not worker.retired and self._has_leftovers(worker):
             self._end(worker)
         if pair is not None:
             yield pair, outcome
 
     def _watch(self, worker: Worker) -> Iterator[tuple[ScheduledPair, Broken]]:
-        """Whether a worker died, takes too long or takes too much."""
+        """End a worker that died, or exceeds its time or memory."""
         if worker.retired:
             return
         code = worker.process.poll()
@@ -309,7 +304,7 @@ class Pool:
             worker.listener.join(1.0)
             if not self.messages.empty():  # it may have answered before it died
                 return
-            broken = Broken(Status.CRASHED, _ending(code), age)
+            broken = Broken(Status.CRASHED, _exit_text(code), age)
         elif worker.pair is not None and (reason := self._overtime(worker)):
             broken = Broken(Status.TIMEOUT, reason, age)
         elif worker.pair is not None and self._overweight(worker, KILLED):
@@ -332,16 +327,14 @@ class Pool:
                 )
 
     def _expense(self, worker: Worker) -> Expense:
-        """What the pair of a worker has taken, as far as that can still be seen."""
+        """The cost of a worker's current pair so far."""
         taken = usage(worker.process.pid)
         spent = 0.0 if taken is None else taken.seconds - worker.used
         return Expense(max(spent, 0.0), peak(worker.process.pid))
 
     def _overtime(self, worker: Worker) -> str:
-        """How a worker has used up the time of its pair, or an empty string.
-
-        The seconds are those of the processor. Where nothing is known of them, or nothing is
-        done, they are those of the wall: all at once, or many times as many with naps between.
+        """Why a worker's pair exceeded its time; empty if it did not. The seconds are CPU time; if
+        that is unknown or the process sleeps, wall time: at once, or a multiple with interruptions.
         """
         seconds, now = self.limits.seconds, time.monotonic()
         most = self.limits.processor(worker.pair)
@@ -357,8 +350,8 @@ class Pool:
             return f"it took more than {seconds * self.limits.asleep:g} s, asleep for most of them"
         return ""
 
-    def _encumbered(self, worker: Worker) -> bool:
-        """Whether too much is left of pairs that are done, beside the target itself."""
+    def _has_leftovers(self, worker: Worker) -> bool:
+        """Whether finished pairs left too much memory, beyond that of the target."""
         size, limit = resident(worker.process.pid), worker.granted * MEBIBYTE
         if worker.last is not None and (worker.settled is None or worker.settled[0] != worker.last):
             worker.settled = worker.last, size
@@ -372,7 +365,7 @@ class Pool:
         return bool(worker.baseline) and resident(worker.process.pid) > allowed
 
     def _end(self, worker: Worker) -> None:
-        """Kill a worker with everything that it started, and take it off the list."""
+        """Kill a worker with its child processes, and remove it."""
         worker.retired = True
         if worker in self.workers:
             self.workers.remove(worker)
@@ -389,8 +382,7 @@ class Pool:
             worker.listener.join(1.0)
 
 
-def _ending(code: int) -> str:
-    """How a process ended, in words."""
+def _exit_text(code: int) -> str:
     if code >= 0:
         return f"the process ended itself with code {code}"
     try:

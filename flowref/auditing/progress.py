@@ -1,5 +1,5 @@
-"""How far an audit is that Python code asked for: a line on a terminal, a bar in a notebook, and
-nothing anywhere else.
+"""The progress of an audit from Python: a line in a terminal, a bar in a notebook, and nothing
+elsewhere.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flowref.model import Law, Target, Verdict
 from flowref.reporting.progress_counts import Count
 from flowref.reporting.text import clean
 
-# Seconds between two drawings, and the letters that a terminal's line has.
+# Seconds between two updates, and the width of a terminal's line.
 EVERY, WIDTH = 0.1, 79
-# The shell of a notebook's kernel, which alone shows what is displayed.
+# The class name of a notebook's shell; other shells display nothing.
 KERNEL = "ZMQInteractiveShell"
 
 
 @contextlib.contextmanager
 def following(wanted: bool | None = None) -> Iterator[AuditListener]:
-    """A listener that draws where a person looks, or where that is ``wanted``; what was drawn is
-    gone afterwards.
+    """A listener that shows progress in a terminal or notebook, or if ``wanted``; what it showed is
+    removed on exit.
     """
     display = None if wanted is False else _display()
     if display is not None:
@@ -44,7 +44,7 @@ def following(wanted: bool | None = None) -> Iterator[AuditListener]:
 
 
 class Progress(AuditListener):
-    """Counts checks and violations, and draws now and then."""
+    """Counts checks and violations, and redraws regularly."""
 
     def __init__(self) -> None:
         self.count = Count()
@@ -66,35 +66,35 @@ class Progress(AuditListener):
         self.count.add(verdict)
 
     def draw(self) -> None:
-        """Show how far it is."""
+        """Show the progress."""
 
     def clear(self) -> None:
-        """Take away what was shown."""
+        """Remove what was shown."""
 
 
 class ProgressLine(Progress):
-    """A line on standard error that is written over."""
+    """A line on standard error that is overwritten."""
 
     def draw(self) -> None:
-        """Write it."""
+        """Write the line."""
         line = f"{self.count}  {self.hand}"[:WIDTH]
         print(f"\r{line:<{WIDTH}}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Blank it."""
+        """Blank the line."""
         if self.drawn:
             print(f"\r{'':<{WIDTH}}\r", end="", file=sys.stderr, flush=True)
 
 
 class Bar(Progress):
-    """A bar in the output of a notebook's cell. ``display``: what shows a thing there."""
+    """A bar in the output of a notebook's cell. ``display``: IPython's display function."""
 
     def __init__(self, display: Any) -> None:
         super().__init__()
         self.display, self.handle = display, None
 
     def draw(self) -> None:
-        """Show it, or show it anew."""
+        """Show or update the bar."""
         bar = f'<progress max="{self.count.total}" value="{self.count.done}"></progress>'
         self._show(
             f"{bar} {html.escape(str(self.count))} <code>{html.escape(self.hand)}</code>",
@@ -102,7 +102,7 @@ class Bar(Progress):
         )
 
     def clear(self) -> None:
-        """Leave nothing of it."""
+        """Remove the bar."""
         if self.handle is not None:
             self._show("", "")
 
@@ -115,7 +115,7 @@ class Bar(Progress):
 
 
 def _display() -> Any:
-    """What shows things in the notebook that this code runs in, or None: nothing is imported."""
+    """IPython's display function in a notebook, else None; nothing is imported."""
     shell = sys.modules.get("IPython")
     if shell is None or type(shell.get_ipython()).__name__ != KERNEL:
         return None
@@ -123,5 +123,4 @@ def _display() -> Any:
 
 
 def _tested() -> bool:
-    """Whether a test runner watches the terminal."""
     return "PYTEST_CURRENT_TEST" in os.environ

@@ -1,4 +1,4 @@
-"""What a project asks of an audit: the targets of its pyproject.toml, each with its own laws."""
+"""The audit that a project declares: the targets of its pyproject.toml, each with its own laws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowref.model import FlowrefError, Law, SpecError, Target
 
 @dataclass(frozen=True)
 class AuditSelection:
-    """Targets, all laws of which one is wanted, the laws of each target, and how hard to look."""
+    """Targets, the union of their laws, the law ids of each target, and the profile."""
 
     targets: tuple[Target, ...]
     laws: tuple[Law, ...]
@@ -29,11 +29,10 @@ def declared_audit(
     profile: str = "",
     options: Mapping[str, str] | None = None,
 ) -> AuditSelection | None:
-    """What the project in a folder asks; None where it declares no target. ``laws``, ``profile`` and
-    ``options``, as a command gives them: laws and profile stand before what is declared, options
-    behind it.
+    """Return the audit that the project in a folder declares; None if it declares no target.
+    ``laws`` and ``profile`` override what is declared, ``options`` are defaults.
 
-    Raises: `FlowrefError` in one sentence, which begins with file and line.
+    Raises: `FlowrefError` in one sentence that begins with file and line.
     """
     path = folder / PROJECT
     rows = declared(path) if path.is_file() else ()
@@ -61,7 +60,7 @@ def declared_audit(
 
 
 def common(folder: Path) -> Defaults:
-    """What the project in a folder says of all targets. Raises: `FlowrefError` in one sentence, which
+    """Return the project's defaults of all targets. Raises: `FlowrefError` in one sentence that
     begins with file and line.
     """
     said = defaults(folder / PROJECT)
@@ -90,7 +89,7 @@ def _declared_laws(row: Declared) -> tuple[Law, ...]:
 
 
 def _profile(rows: Collection[Declared]) -> str:
-    """The profile that all entries mean: an audit has one."""
+    """The common profile of all entries. Raises: `SpecError` if they differ."""
     first, *others = ((row.profile or "standard", row.where) for row in rows)
     for profile, where in others:
         if PROFILES[profile] != PROFILES[first[0]]:

@@ -1,8 +1,6 @@
-"""What runs on a worker of a cluster: pairs in batches, each pair in a process of its own pool, so
-that time-outs and memory limits are those of an audit on one machine.
-
-Pools are kept between batches, since a process takes seconds to import what it needs. Nothing here
-imports the cluster's package.
+"""Code that runs on a worker of a cluster: batches of pairs, each pair in a process of a pool, with
+the time-outs and memory limits of a local audit. Pools are kept between batches, since a process
+takes seconds to import what it needs. The cluster's package is not imported here.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from flowref.auditing.selection import library_versions
 from flowref.auditing.worker import PairOutcome
 from flowref.model import FlowrefError, Target
 
-# A pool that nobody has used for so many seconds is ended: its audit may have been killed.
+# Seconds after which an idle pool is ended: its audit may have been killed.
 IDLE = 120.0
-# Asks a process of its own who it is, in the folder of the audit.
+# Program that prints the versions of this machine, run in the folder of the audit.
 WHO = """import json, pickle, sys
 path, targets, data = pickle.loads(bytes.fromhex(sys.stdin.read()))
 sys.path[:] = path
@@ -39,8 +37,8 @@ print("\\n" + json.dumps(dependency_versions(targets, data)))"""
 
 @dataclass(frozen=True)
 class Order:
-    """A batch. ``audit``: a name of the audit; ``seconds``: after so many no further pair starts;
-    ``path`` and ``folder``: where the auditing process finds modules and files.
+    """A batch. ``audit``: an id of the audit; ``seconds``: after which no further pair starts;
+    ``path`` and ``folder``: module path and working folder of the auditing process.
     """
 
     audit: str
@@ -56,14 +54,14 @@ class Order:
 
 @dataclass
 class Batch:
-    """The pairs of an order, as a `Pool` takes them."""
+    """The pairs of an order, as `Pool` expects them."""
 
     audit: str
     pairs: deque[ScheduledPair]
 
     @property
     def left(self) -> int:
-        """Pairs that did not start; none of an audit that is over."""
+        """Number of pairs that did not start; 0 once the audit is over."""
         return 0 if self.audit in _pools.over else len(self.pairs)
 
     def next(
@@ -73,17 +71,17 @@ class Batch:
         return self.pairs.popleft() if self.left else None
 
     def ahead(self, last: Target | None = None) -> ScheduledPair | None:
-        """Nothing: each pool here has one worker."""
+        """None: each pool here has one worker."""
         return None
 
     def give_back(self, pair: ScheduledPair) -> None:
-        """A pair that did not start; it comes next."""
+        """Return a pair that did not start; it comes next."""
         self.pairs.appendleft(pair)
 
 
 @dataclass
 class Pools:
-    """The pools of this process by audit: those at work, and those that wait, since when."""
+    """The pools of this process by audit: busy ones, and idle ones with the time since."""
 
     busy: dict[str, list[Pool]] = field(default_factory=dict)
     idle: dict[str, list[tuple[float, Pool]]] = field(default_factory=dict)
@@ -92,7 +90,7 @@ class Pools:
     timer: threading.Timer | None = None
 
     def borrow(self, order: Order) -> Pool:
-        """A pool with one worker; the one that knows the target, if it waits."""
+        """Return a pool with one worker, preferably one that has loaded the target."""
         with self.lock:
             waiting = self.idle.setdefault(order.audit, [])
             known = order.pairs[0].target
@@ -106,7 +104,7 @@ class Pools:
             return pool
 
     def give_back(self, audit: str, pool: Pool) -> None:
-        """A batch is done; the pool waits for another for a while."""
+        """Return a pool after a batch; it stays idle for a while."""
         with self.lock:
             self.busy[audit].remove(pool)
             if audit not in self.over:
@@ -116,14 +114,14 @@ class Pools:
         pool.close()
 
     def watch(self) -> None:
-        """Come back for what waits; called under the lock."""
+        """Start the timer for idle pools; called under the lock."""
         if self.timer is None:
             self.timer = threading.Timer(IDLE, self.reap)
             self.timer.daemon = True
             self.timer.start()
 
     def reap(self) -> None:
-        """End the pools that have waited too long."""
+        """End the pools that were idle for too long."""
         old = time.monotonic() - IDLE
         with self.lock:
             self.timer = None
@@ -136,7 +134,7 @@ class Pools:
             pool.close()
 
     def end(self, audit: str) -> None:
-        """End every pool of an audit; a pair at work is broken by that."""
+        """End every pool of an audit; this breaks running pairs."""
         with self.lock:
             self.over.add(audit)
             pools = [pool for _, pool in self.idle.pop(audit, [])] + self.busy.get(audit, [])
@@ -148,9 +146,8 @@ _pools = Pools()
 
 
 def work(order: Order) -> list[PairOutcome | Broken]:
-    """What came of the first pairs of an order, at least one; the others are handed back.
-
-    A broken pair ends the batch, since it may keep others from being run.
+    """Return the outcomes of the first pairs of an order, at least one; the others are returned to
+    the schedule. A broken pair ends the batch, since it may affect the others.
     """
     pool = _pools.borrow(order)
     batch = Batch(order.audit, deque(order.pairs))
@@ -169,13 +166,13 @@ def work(order: Order) -> list[PairOutcome | Broken]:
 
 
 def end(audit: str) -> None:
-    """An audit is over: its processes end."""
+    """End the processes of an audit."""
     _pools.end(audit)
 
 
 def dependency_versions(targets: Sequence[Target], data: str) -> dict[str, str]:
-    """All that verdicts depend on and that is installed or lies on a machine: what, and which
-    version; of files a digest.
+    """Return name -> version, or digest of a file, of everything on this machine that verdicts
+    depend on.
     """
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
@@ -189,9 +186,8 @@ def dependency_versions(targets: Sequence[Target], data: str) -> dict[str, str]:
 def identify(
     targets: Sequence[Target], data: str, path: Sequence[str], folder: str
 ) -> dict[str, str]:
-    """The `dependency_versions` of this machine, as a process in a folder of the audit sees it.
-
-    Raises: `FlowrefError` where the folder is not there.
+    """The `dependency_versions` of this machine, from a process in a folder of the audit. Raises:
+    `FlowrefError` if the folder does not exist.
     """
     import pickle
 

@@ -1,4 +1,4 @@
-"""Replay: measure recorded violations again, without searching."""
+"""Replay: recorded violations measured again, without a search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STILL_FAILS, FIXED, ERROR = "STILL FAILS", "FIXED", "ERROR"
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of a recorded violation."""
+    """The result of a recorded violation."""
 
     recorded: Verdict
     label: str
@@ -71,7 +71,9 @@ def replay_violations(verdicts: Iterable[Verdict], report: Report) -> Iterator[R
 
 
 def standings(baseline: Baseline) -> Iterator[tuple[Entry, KnownFailure]]:
-    """How each known failure stands by its pinned case, which is measured again without searching."""
+    """Yield each known failure with its standing, by its pinned case measured again without a
+    search.
+    """
     from flowref.checking import Settings, remeasure
 
     for entry in baseline.entries:
@@ -100,9 +102,9 @@ def _replay_label(now: Verdict) -> tuple[str, str]:
 
 
 def violation(report: Report, identity: str) -> tuple[Verdict, ...]:
-    """The recorded violations with this short name.
+    """Return the recorded violations with this short name.
 
-    Raises: `ReportError` naming those that there are.
+    Raises: `ReportError` listing the existing ones.
     """
     verdicts = report.find(identity)
     if not verdicts:

@@ -1,4 +1,4 @@
-"""One report made from several: the parts of one audit, or audits of different targets."""
+"""One report merged from several: the shards of one audit, or audits of different targets."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from flowref.reporting.contents import FREE, Environment, Expense, LawNote, Omit
 from flowref.reporting.report import Report
 from flowref.reporting.verdict_json import verdict_to_json
 
-# What may differ between two parts.
+# Fields of the environment that may differ.
 FREELY = ("command", "started", "seconds", "versions")
 Pair = tuple[str, str]
 
 
 def merge(parts: Sequence[tuple[str, Report]]) -> Report:
-    """The report of which these, named, are parts: that of the undivided audit, up to times.
+    """Return the report of which these, named, are parts: equal to that of the undivided audit, up
+    to times.
 
-    Raises: `ReportError` in one sentence where they do not belong together, where one is missing,
-    or where they disagree on a pair.
+    Raises: `ReportError` in one sentence if they do not belong together, one is missing, or they
+    disagree on a pair.
     """
     if not parts:
         raise ReportError("there is nothing to merge; name two reports or more")
     reports = [report for _, report in parts]
     for name, report in parts[1:]:
-        _agree(parts[0], (name, report))
+        _require_alike(parts[0], (name, report))
     targets = _merged_target_names(parts)
     laws = _merged_law_notes(parts)
     verdicts = _verdicts(parts)
@@ -62,8 +63,8 @@ def merge(parts: Sequence[tuple[str, Report]]) -> Report:
     )
 
 
-def _agree(first: tuple[str, Report], other: tuple[str, Report]) -> None:
-    """That two reports were made alike."""
+def _require_alike(first: tuple[str, Report], other: tuple[str, Report]) -> None:
+    """Raise `ReportError` unless two reports were made alike."""
     (one, this), (another, that) = first, other
     for item in fields(Environment):
         mine, yours = (getattr(report.environment, item.name) for report in (this, that))
@@ -91,7 +92,7 @@ def _mismatch_error(one: str, another: str, what: str, mine: object, yours: obje
 
 
 def _merged_target_names(parts: Sequence[tuple[str, Report]]) -> list[str]:
-    """The names of the targets in the order of the audit, once every part of it is there."""
+    """The targets in the order of the audit. Raises: `ReportError` if a shard is missing."""
     name, first = parts[0]
     if first.shard is None:
         return list(dict.fromkeys(target for _, report in parts for target in report.targets))
@@ -126,7 +127,7 @@ def _merged_law_notes(parts: Sequence[tuple[str, Report]]) -> dict[str, LawNote]
 
 
 def _verdicts(parts: Sequence[tuple[str, Report]]) -> dict[Pair, Verdict]:
-    """The verdict on each pair. Where two parts have one, they agree, or one was not run."""
+    """The verdict on each pair. Raises: `ReportError` if two parts disagree."""
     chosen: dict[Pair, tuple[str, Verdict]] = {}
     for name, report in parts:
         for verdict in report.verdicts:
@@ -135,25 +136,25 @@ def _verdicts(parts: Sequence[tuple[str, Report]]) -> dict[Pair, Verdict]:
             if there.status is Status.NOT_RUN:
                 chosen[pair] = name, verdict
             elif verdict.status is not Status.NOT_RUN and not _equal_verdicts(there, verdict):
-                told = (
+                difference = (
                     f"{there.status} and {verdict.status}"
                     if there.status is not verdict.status
                     else f"{verdict.status}, with other numbers"
                 )
                 raise ReportError(
-                    f"{first} and {name} disagree on {verdict.law} in {verdict.target}: {told}"
+                    f"{first} and {name} disagree on {verdict.law} in {verdict.target}: {difference}"
                 )
     return {pair: verdict for pair, (_, verdict) in chosen.items()}
 
 
 def _equal_verdicts(one: Verdict, other: Verdict) -> bool:
-    """Equality up to times; nan is nan."""
+    """Equality up to times; nan equals nan."""
     first, second = one.without_time(), other.without_time()
     return first == second or verdict_to_json(first) == verdict_to_json(second)
 
 
 def _merged_environment(parts: Sequence[Environment]) -> Environment:
-    """That of the whole: the earliest start, the seconds of all, one command."""
+    """The environment of the whole: the earliest start, all seconds, all commands."""
     versions = dict(pair for part in parts for pair in part.versions)
     started = min((part.started for part in parts if part.started), default="")
     commands = list(dict.fromkeys(part.command for part in parts if part.command))
@@ -167,7 +168,7 @@ def _merged_environment(parts: Sequence[Environment]) -> Environment:
 
 
 def _problems(reports: Sequence[Report], ranks: Mapping[str, int]) -> tuple[Problem, ...]:
-    """Each problem once: those of specs first, then those of targets in their order."""
+    """The distinct problems: those of specs first, then of targets in their order."""
     found = dict.fromkeys(problem for report in reports for problem in report.problems)
     return tuple(sorted(found, key=lambda problem: ranks.get(problem.spec, -1)))
 
@@ -180,7 +181,7 @@ def _omitted(reports: Sequence[Report]) -> Omitted | None:
 
 
 def _first_recognition(reports: Iterable[Report], target: str) -> list[Recognized]:
-    """What a target was recognized as, by the first part that tells: one or none."""
+    """What a target was recognized as, by the first part that contains it: one or none."""
     return [report.recognized[target] for report in reports if target in report.recognized][:1]
 
 
@@ -195,8 +196,8 @@ def _expenses(reports: Sequence[Report], targets: Iterable[str]) -> dict[str, Ex
 
 
 def _merged_known_failures(parts: Sequence[Sequence[KnownFailure]]) -> tuple[KnownFailure, ...]:
-    """How known failures stand in the whole. An entry about several targets is fixed where it fails
-    in no part.
+    """The known failures of the whole. An entry about several targets is fixed if it fails in no
+    part.
     """
     every = [one for part in parts for one in part]
     open_ones = [one for one in every if one.detail.startswith(NOWHERE)]

@@ -1,14 +1,10 @@
-"""Which pair runs next: target by target, a probe first, and no more of what broke a target twice.
+"""The order of the pairs: target by target, a probe first.
 
-What breaks a process is charged to the abilities that the law needs, less those that another law
-has used and come back from: where one is charged twice, laws that need it are not run, and the others
-are. A target is left alone where most of its laws break it.
-
-Of a target that takes long to load, laws that take whole Jacobians or move along parameters come last:
-what they break, or do not come to, keeps no other from running.
-
-Where time may run out, each family of laws is measured once on every target before any is measured
-again, so that what ends the audit starves no family.
+A broken process is charged to the abilities that the law needs, except those that another law used
+successfully; laws that need an ability charged twice are not run. A target is abandoned if most of
+its laws break it. For a target that loads slowly, laws with whole Jacobians or parameter
+perturbations come last, so that they block no others. If the time is limited, each family of laws
+is measured once on every target before any is measured again.
 """
 
 from __future__ import annotations
@@ -21,17 +17,17 @@ from flowref.model import Counterexample, Law, Status, Target, Verdict
 
 STRIKES = 2
 STRIKING = (Status.TIMEOUT, Status.CRASHED)
-# A target that broke so often, and more often than not, is left alone.
+# A target that broke this often, and more often than not, is abandoned.
 MOST = 6
-# Pairs of a target from which on a second worker loads it while the first does.
+# The fewest pairs of a target for which a second worker loads it at the same time.
 WORTH_LOADING = 8
-# What a law is about that names no ability: the calls, whichever there are.
+# The ability charged for a law that names none.
 CALLS = "calls"
-# Seconds from which on loading a target, and calling it once, takes long; what takes most there.
+# Seconds above which loading and calling a target once is slow; the expensive abilities then.
 SLOW, DEAR = 4.0, frozenset({"jacobian", "along"})
-# Calls that mostly take longest there.
+# The calls that are most expensive then.
 DEAR_CALLS = ("sample", "inverse")
-# That a law came back from these shows nothing of what it needs.
+# Statuses that do not show that a law's abilities work.
 SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
 
@@ -39,12 +35,11 @@ SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 class ScheduledPair:
     """One target and one law; ``law`` None is the probe: load the target and call it once.
 
-    ``case``: measure this recorded case again, instead of searching. ``memory``: mebibytes that it may
-    take, where they are more than those of other pairs; ``refused``: the verdict that asks for them.
-    ``room``: mebibytes that others of the target had to have, which it may take as well where the
-    machine has them free; it is planned as if it did not.
-    ``ahead``: a probe beside another, by a worker that has nothing else to do and would load the target next.
-    ``kin``: what its calls have in common with those of other laws of the target.
+    ``case``: a recorded case to measure again. ``memory``: MiB, if more than usual; ``refused``:
+    the verdict that asked for it. ``room``: MiB that other pairs of the target needed, which this
+    one may take too if they are free; the plan ignores it. ``ahead``: a second probe, by an idle
+    worker that will need the target next. ``kin``: the calls that it shares with other laws of the
+    target.
     """
 
     target: Target
@@ -60,7 +55,7 @@ class ScheduledPair:
         return f"{self.target} {self.law.id if self.law else '(loading)'}"
 
     def verdict(self, status: Status, reason: str, seconds: float = 0.0) -> Verdict:
-        """A verdict on this pair that no measurement stands behind."""
+        """A verdict on this pair without a measurement."""
         assert self.law is not None
         return Verdict(
             str(self.target),
@@ -75,8 +70,6 @@ class ScheduledPair:
 
 @dataclass
 class _Group:
-    """What is left to do for one target: recorded cases, and laws."""
-
     target: Target
     pending: deque[Law]
     cases: deque[ScheduledPair]
@@ -93,7 +86,7 @@ class _Group:
     slow: bool = False
 
     def note(self, law: Law, status: Status) -> None:
-        """A law broke the process, or came back."""
+        """Record that a law broke the process, or returned."""
         if status in STRIKING:
             self.strikes.append(law)
         elif status not in SILENT:
@@ -102,7 +95,7 @@ class _Group:
 
     @property
     def broken(self) -> dict[str, list[str]]:
-        """The abilities that are charged with it twice, and the laws that broke."""
+        """Ability -> laws that broke, for abilities charged at least twice."""
         charged: dict[str, list[str]] = {}
         for law in self.strikes:
             for ability in needs(law):
@@ -121,17 +114,15 @@ class _Group:
         return min(self.pending, key=lambda law: self.measured[law.family])
 
     def kin(self, law: Law) -> str:
-        """What laws have in common that ask for the same calls: their family; where calls take long, rather
-        that they draw, or go back.
-        """
+        """The key of laws that share calls: the expensive call if calls are slow, else the family."""
         dear = [call for call in DEAR_CALLS if self.slow and call in law.needs]
         return dear[0] if dear else law.family
 
     def nearest(self, had: Sequence[str]) -> Law:
-        """The next law for a worker that measured these kinds before, the last of them last: it keeps the
-        results of the calls that they ask for. Then one that no other worker is at, nor was; least of all one
-        whose long calls another has made. Of those that come last the longest are begun first, since nothing
-        else is left to do beside them, and results that old are mostly forgotten.
+        """The next law for a worker that measured the kinds ``had``, the latest last, whose results
+        it caches. Then one that no other worker measures or measured, last one whose expensive
+        calls another made. Of the late laws the longest start first, since they end the audit and
+        old results are evicted.
         """
         dear = DEAR if self.slow else frozenset[str]()
         late = bool(dear & self.pending[0].needs)
@@ -150,25 +141,25 @@ class _Group:
 
     @property
     def round(self) -> int:
-        """How often each family that is left was measured, at least."""
+        """The fewest measurements of any remaining family."""
         return self.measured[self.neediest.family]
 
 
 def needs(law: Law) -> frozenset[str]:
-    """What a law uses of a target."""
+    """The abilities that a law uses."""
     return law.needs or frozenset({CALLS})
 
 
-def _late(law: Law) -> tuple[bool, int]:
-    """Where a law comes among those of a target that takes long: of the dear ones first what needs most,
-    since one worker alone is waited for in the end.
+def _late_rank(law: Law) -> tuple[bool, int]:
+    """Sort key of a slow target's laws: expensive ones last, of these the neediest first, since the
+    audit ends with one worker.
     """
     late = bool(DEAR & law.needs)
     return late, -len(law.needs) if late else 0
 
 
 def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Families of laws of which nothing was run, by the number of targets to which that happened."""
+    """Return family -> number of targets on which none of its laws was run."""
     run: dict[tuple[str, str], bool] = {}
     for verdict in verdicts:
         pair = verdict.target, verdict.law.partition("/")[0]
@@ -178,8 +169,8 @@ def starved(verdicts: Iterable[Verdict]) -> dict[str, int]:
 
 class Schedule:
     """Hands out pairs to workers. A worker stays with its target while it has pairs, so that its
-    caches are warm. ``cases``: what is measured again first, by target and law; ``hurried``: time
-    may run out; ``share``: of each target the laws that are to be run, all where it is None.
+    caches are warm. ``cases``: recorded cases to measure first, by (target, law); ``hurried``:
+    whether the time is limited; ``share``: target -> laws to run, None for all.
     """
 
     def __init__(
@@ -216,15 +207,15 @@ class Schedule:
 
     @property
     def left(self) -> int:
-        """Pairs that were not handed out yet."""
+        """Number of pairs not handed out yet."""
         waiting = sum(len(group.pending) + len(group.cases) for group in self.groups.values())
         return waiting + len(self.late)
 
     def next(
         self, last: Target | None = None, had: Sequence[str] | None = None
     ) -> ScheduledPair | None:
-        """The next pair for a worker whose last pair was about ``last``, and that measured laws of these
-        kinds where there are several workers (see `kin`); None where nothing can start now.
+        """Return the next pair for a worker whose last pair was about ``last``, and that measured
+        laws of the kinds ``had`` if there are several workers; None if none can start now.
         """
         own = self.groups.get(last) if last is not None else None
         if own is not None and own.state == "ready" and own.cases:
@@ -250,8 +241,8 @@ class Schedule:
         )
 
     def ahead(self, last: Target | None = None) -> ScheduledPair | None:
-        """A target that another worker is loading, and of which there will be enough to do for a worker
-        that can start nothing now.
+        """Return a second probe of a target that another worker is loading and that has many laws;
+        None if there is none.
         """
         for group in self.groups.values():
             waits = group.state == "probing" and len(group.pending) >= WORTH_LOADING
@@ -260,7 +251,7 @@ class Schedule:
         return None
 
     def _ahead(self, group: _Group) -> bool:
-        """Whether another target waits for the first measurement of a family that this one had."""
+        """Whether another target still lacks the first measurement of a family that this one had."""
         if not self.hurried or not group.round:
             return False
         return any(
@@ -282,7 +273,7 @@ class Schedule:
         return ScheduledPair(group.target, law, room=group.room, kin=kin)
 
     def postpone(self, pair: ScheduledPair, refused: Verdict, memory: int) -> None:
-        """A pair needs so many mebibytes: it comes again when all else was handed out."""
+        """Run a pair again after all others, with ``memory`` MiB."""
         group = self.groups[pair.target]
         group.running = max(0, group.running - 1)
         group.room = max(group.room, memory)
@@ -292,7 +283,7 @@ class Schedule:
         self.late.append(replace(pair, memory=memory, refused=refused))
 
     def _postponed(self, last: Target | None) -> ScheduledPair | None:
-        """What waits for memory; that of the worker's own target first."""
+        """A postponed pair, of the worker's own target first."""
         if not self.late:
             return None
         pair = next((one for one in self.late if one.target == last), self.late[0])
@@ -306,7 +297,7 @@ class Schedule:
         return group.cases.popleft()
 
     def give_back(self, pair: ScheduledPair) -> None:
-        """A pair that was handed out did not start after all; it comes next."""
+        """Return a pair that did not start; it comes next."""
         group = self.groups[pair.target]
         if pair.law is None:
             group.state = "new"
@@ -325,7 +316,7 @@ class Schedule:
             group.measured[pair.law.family] -= 1
 
     def replayed(self, target: Target) -> None:
-        """A recorded case of a target was measured again."""
+        """A recorded case was measured."""
         group = self.groups[target]
         group.running, group.replaying = max(0, group.running - 1), max(0, group.replaying - 1)
 
@@ -334,20 +325,20 @@ class Schedule:
         return bool(self.groups[target].replaying or self.groups[target].cases)
 
     def loaded(self, target: Target, seconds: float = 0.0) -> None:
-        """The probe of a target went well, and took so long."""
+        """The probe of a target succeeded in ``seconds``."""
         group = self.groups[target]
         group.state = "ready"
         if seconds > SLOW:
             group.slow = True
-            group.pending = deque(sorted(group.pending, key=_late))
+            group.pending = deque(sorted(group.pending, key=_late_rank))
 
     def enter(self, verdict: Verdict, target: Target) -> Iterator[Verdict]:
-        """A pair is done: yields its verdict, and those of the pairs that it keeps from running."""
+        """Enter the verdict on a pair; yields it, and those on pairs that it blocks."""
         group = self.groups[target]
         group.running = max(0, group.running - 1)
         family = verdict.law.partition("/")[0]
         group.at_work[group.kin(self.laws[verdict.law])] -= 1
-        if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # which took no time
+        if self.hurried and verdict.status is Status.NOT_APPLICABLE:  # it took no time
             group.measured[family] -= 1
         yield verdict
         group.note(self.laws[verdict.law], verdict.status)
@@ -365,12 +356,12 @@ class Schedule:
     def broken_probe(
         self, target: Target, status: Status, reason: str, seconds: float
     ) -> Iterator[Verdict]:
-        """Loading a target ended its process: its first pair bears that, and the others are not
+        """Loading a target ended its process: its first pair gets the status, the others are not
         run.
         """
         group = self.groups[target]
         group.cases.clear()
-        if not group.pending:  # given up meanwhile, for want of time
+        if not group.pending:  # abandoned meanwhile
             return
         if status is Status.TIMEOUT:
             reason += "; a larger --timeout gives it more"
@@ -380,7 +371,7 @@ class Schedule:
         yield from self.abandon(target, f"loading the target ended in {status}: {reason}")
 
     def abandon(self, target: Target, reason: str) -> Iterator[Verdict]:
-        """The pairs left of a target are not run."""
+        """Yield NOT_RUN for the remaining pairs of a target."""
         group = self.groups[target]
         group.cases.clear()
         while group.pending:
@@ -390,11 +381,11 @@ class Schedule:
         yield from (pair.refused for pair in late if pair.refused is not None)
 
     def drop(self, target: Target) -> None:
-        """Forget a target that cannot be loaded."""
+        """Remove the pairs of a target that cannot be loaded."""
         self.groups[target].pending.clear()
         self.groups[target].cases.clear()
 
     def abandon_all(self, reason: str) -> Iterator[Verdict]:
-        """The pairs left of every target are not run."""
+        """Yield NOT_RUN for the remaining pairs of every target."""
         for target in list(self.groups):
             yield from self.abandon(target, reason)

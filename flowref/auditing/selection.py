@@ -1,6 +1,4 @@
-"""From what a user types to targets and laws; whatever cannot be understood becomes one sentence
-and is set aside.
-"""
+"""From specs and globs to targets and laws; what cannot be understood is collected as a sentence."""
 
 from __future__ import annotations
 
@@ -17,9 +15,8 @@ from flowref.registry import Listing
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be audited, without repetition, and what could not be understood. ``listings``: of
-    files that were named as a whole, whose flows are targets as well; one that turns out to be none
-    is no problem.
+    """The distinct targets, and problems with specs. ``listings``: of files named as a whole, whose
+    flows are optional targets.
     """
 
     targets: tuple[Target, ...]
@@ -28,12 +25,12 @@ class Selection:
 
     @property
     def optional(self) -> frozenset[Target]:
-        """The targets that nobody named."""
+        """The targets that were found in a file rather than named."""
         return frozenset(target for one in self.listings for target in one.targets)
 
 
 def installed_libraries() -> list[str]:
-    """The names of the supported libraries that can be imported here."""
+    """The supported libraries that can be imported here."""
     return [
         name
         for name, adapter in registry.adapters().items()
@@ -42,11 +39,11 @@ def installed_libraries() -> list[str]:
 
 
 def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = None) -> Selection:
-    """The targets meant by specs, `Target` values and live objects; by default every installed
-    library.
+    """Return the targets of specs, `Target` values and live objects; by default every installed
+    library. ``defaults``: options such as ``event`` for targets without them; they concern user
+    code, unless only library targets are named.
 
-    ``defaults`` are options such as ``event`` for targets that do not give them; they concern user
-    code, unless only constructions of libraries are named.
+    Raises: `SpecError` if no target is named and no library is installed.
     """
     items = installed_libraries() if wanted is None else list(wanted)
     if wanted is None and not items:
@@ -70,7 +67,7 @@ def select(wanted: Iterable[Any] | None, defaults: Mapping[str, str] | None = No
         except FlowrefError as error:
             spec = str(item) if isinstance(item, str | Target) else type(item).__name__
             problems.append(Problem(spec, str(error)))
-        except Exception as error:  # a library that fails while it is imported
+        except Exception as error:  # the import of a library fails
             problems.append(Problem(str(item), f"{item} cannot be listed: {one_line(error)}"))
     chosen = tuple(dict.fromkeys(with_defaults(targets, defaults or {})))
     return Selection(chosen, tuple(problems), tuple(listings))
@@ -88,7 +85,7 @@ def _selected_targets(item: Any) -> list[Target]:
 
 
 def with_defaults(targets: Sequence[Target], defaults: Mapping[str, str]) -> list[Target]:
-    """Targets with options that they do not give, one for one."""
+    """The targets with options that they do not give, one for one."""
     own = any(target.adapter in (USER, OBJECT) for target in targets)
     chosen = []
     for target in targets:
@@ -115,9 +112,9 @@ def _with_options(target: Target, more: Mapping[str, str]) -> Target:
 def select_laws(
     globs: str | Law | Iterable[str | Law], ignore: Iterable[str] = ()
 ) -> tuple[Law, ...]:
-    """The laws that match any of the globs and none of those to ``ignore``, sorted by id.
+    """Return the laws that match any of the globs and none of ``ignore``, sorted by id.
 
-    Raises: `SpecError` for a glob that matches nothing, and where no law is left.
+    Raises: `SpecError` for a glob that matches nothing, and if no law is left.
     """
     wanted = [globs] if isinstance(globs, str | Law) else list(globs)
     texts = _split_globs(item for item in wanted if isinstance(item, str))
@@ -137,7 +134,7 @@ def _split_globs(globs: Iterable[str]) -> tuple[str, ...]:
 
 
 def frameworks(targets: Sequence[Target]) -> tuple[str, ...]:
-    """The names of the backends that targets need; of user code, all that can be used here."""
+    """The names of the backends that targets need; for user code, all usable ones."""
     adapters = registry.adapters()
     named = {adapters[name].backend if name in adapters else "" for name in _adapters(targets)}
     return tuple(name for name in backends.backend_names() if name in named or "" in named)
@@ -148,7 +145,7 @@ def _adapters(targets: Sequence[Target]) -> list[str]:
 
 
 def library_versions(targets: Sequence[Target]) -> tuple[tuple[str, str], ...]:
-    """The versions of the frameworks and of the libraries that the targets come from."""
+    """(name, version) of the frameworks and libraries of the targets."""
     names = [name for name in _adapters(targets) if name not in (USER, OBJECT)]
     versions: dict[str, str] = {}
     for framework in frameworks(targets):

@@ -1,6 +1,4 @@
-"""The test of the tests: every mutant is caught by its law, and every law holds on every healthy
-subject.
-"""
+"""The self-test: every mutant is caught by its law, and every law holds on every healthy subject."""
 
 from __future__ import annotations
 
@@ -20,9 +18,9 @@ from flowref.model import ADVICE, FlowrefError, Mutant, Status, Subject, one_lin
 from flowref.reporting.outcomes import BROKEN
 from flowref.reporting.report import Report
 
-# A mutant whose host is not installed is planted in so many others.
+# The most substitute hosts of a mutant whose own is not installed.
 MOST = 20
-# Defects that nothing which stands in can have, though their laws speak of it, and why.
+# Mutants that are no defect in any substitute host, and why.
 MEANINGLESS = {
     "shape/one-number-per-point[log-det]#log-det-summed-in-training": "no map has a train mode of its own",
     "shape/one-number-per-point[log-det]#log-det-summed-after-training": "no step of training changes an object",
@@ -33,8 +31,8 @@ MEANINGLESS = {
 
 
 def healthy_specs() -> tuple[str, ...]:
-    """Specs of what every law must hold for: constructions that the adapters of what is installed
-    vouch for, and the healthy twins of the zoo.
+    """Return specs for which every law must hold: targets declared correct by the installed
+    adapters, and the healthy twins of the zoo.
     """
     vouched = [
         f"{name}:{component}"
@@ -47,8 +45,8 @@ def healthy_specs() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether a mutant was caught, on which host, and what came of it in words. ``planted``: whether it
-    could be planted at all, in code of a library that is installed.
+    """Whether a mutant was caught, on which host, and the outcome as text. ``planted``: whether it
+    could be planted in installed code.
     """
 
     mutant: Mutant
@@ -59,8 +57,8 @@ class Trial:
 
     @property
     def word(self) -> str:
-        """What became of it. In a host that stands in for another a mutant may be no defect at all:
-        what is not caught there is unseen, and has not escaped.
+        """The result as a word. In a substitute host a mutant may be no defect: not caught there,
+        it is "unseen" rather than escaped.
         """
         if self.caught:
             return "caught"
@@ -70,9 +68,9 @@ class Trial:
 
 
 def hosts_of(mutant: Mutant, profile: str = "standard") -> tuple[str, ...]:
-    """Where a mutant is planted: in its host, or, where its library or its framework is not installed,
-    as nothing of torch is beside JAX, in what its law speaks of among what the adapters of what is
-    installed vouch for and the twins of the zoo; the likeliest first, and of these the cheapest.
+    """Return the hosts of a mutant: its own, or, if its library or framework is not installed,
+    healthy subjects to which its law applies, those with the most similar name first, of these the
+    cheapest.
     """
     if here(mutant.host):
         return (mutant.host,)
@@ -89,11 +87,11 @@ def hosts_of(mutant: Mutant, profile: str = "standard") -> tuple[str, ...]:
 
 
 def here(host: str) -> bool:
-    """Whether what a host is written with is installed."""
+    """Whether the library of a host is installed."""
     try:
         target = registry.parse_target(host)
         return registry.installed(target.adapter) and registry.importable(target)
-    except FlowrefError:  # which trying it says better
+    except FlowrefError:  # the trial reports it
         return True
 
 
@@ -104,7 +102,7 @@ def component_words(spec: str) -> frozenset[str]:
 
 
 def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
-    """Whether the law of a mutant is violated on its host, or on one of those that stand in for it."""
+    """Whether the law of a mutant is violated on its host, or on a substitute."""
     unseen: list[Trial] = []
     reasons: Counter[str] = Counter()
     meaningless = "" if here(mutant.host) else MEANINGLESS.get(mutant.id, "")
@@ -132,18 +130,20 @@ def trial(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Trial:
 
 @functools.cache
 def healthy_subject(host: str) -> Subject | str:
-    """What stands in for a host, as it is loaded; a sentence where it cannot be."""
+    """Return a loaded substitute host; a sentence if it cannot be loaded."""
     from flowref import loading
 
     try:
         return loading.load(registry.parse_target(host))
-    except Exception as error:  # the second half reports it
+    except Exception as error:  # the audit of healthy subjects reports it
         return one_line(error, 200)
 
 
 @functools.cache
 def host_silence_reason(law: str, host: str, profile: str = "standard") -> str:
-    """Why a law says nothing of a host, which is then no place for its defects; empty where it does."""
+    """Return why a law does not apply to a host, which then cannot have its defects; empty if it
+    does.
+    """
     from flowref.checking import Settings
     from flowref.checking.applicability import not_applicable
 
@@ -166,25 +166,23 @@ def trial_on(mutant: Mutant, host: str, profile: str, seed: int) -> Trial:
         return Trial(mutant, False, str(error), host)
     settings = Settings("thorough" if law.thorough else profile, seed)
     outcome = guarded(check_pair, target, law.id, settings)
-    if outcome.verdict is None:  # a defect of what the host has not
+    if outcome.verdict is None:  # the host lacks what the mutant changes
         return Trial(mutant, False, outcome.raised, host, planted=False)
     wanted = Status.ADVICE if law.force == ADVICE else Status.VIOLATED
     status, reason = outcome.verdict.status, outcome.verdict.reason
-    # What the host has not is no place for a defect of it.
+    # A host to which the law does not apply cannot have the defect.
     planted = host == mutant.host or status not in (Status.NOT_APPLICABLE, *BROKEN)
     return Trial(mutant, status is wanted, f"{status} {reason}".strip(), host, planted)
 
 
 def healthy(options: Options, listener: AuditListener) -> Report:
-    """Every law on every subject that is known to be correct; anything but a pass or an abstention
-    is a false alarm.
-    """
+    """Audit every healthy subject under every law; any violation or error is a false alarm."""
     return conduct(healthy_specs(), (), options, listener)
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """A trial as it is kept; ``digest``: of flowref's source and what is installed."""
+    """A stored trial; ``digest``: of flowref's source and the installed versions."""
 
     mutant: str
     caught: bool
@@ -199,9 +197,9 @@ class TrialRecord:
 def selftest(
     options: Options, listener: AuditListener, show: Callable[[Trial, int, int], None]
 ) -> tuple[list[Trial], Report]:
-    """Both halves: the trials of mutants that were not caught, and the report on healthy subjects.
-    ``show`` is given each trial as it is done, its number and how many there are. In the folder of
-    ``options`` both are kept until they are complete, and a later call goes on.
+    """Return the trials of mutants that were not caught, and the report on healthy subjects.
+    ``show`` receives each trial, its number and the total. Both are stored in the folder of
+    ``options`` until complete, to be resumed.
     """
     path = None if options.folder is None else options.folder / "trials.jsonl"
     libraries = [name for name in registry.adapters() if registry.installed(name)]
@@ -221,14 +219,14 @@ def selftest(
     missed = []
     for number, mutant in enumerate(mutants, 1):
         if mutant.id in known:
-            told = known[mutant.id]
-            tried = Trial(mutant, told.caught, told.outcome, told.host, told.planted)
+            row = known[mutant.id]
+            tried = Trial(mutant, row.caught, row.outcome, row.host, row.planted)
         else:
             tried = trial(mutant, options.profile, options.seed)
             show(tried, number, len(mutants))
             if path is not None:
-                row = (mutant.id, tried.caught, tried.outcome, tried.host, tried.planted)
-                append_line(path, TrialRecord(*row, options.profile, options.seed, digest))
+                values = (mutant.id, tried.caught, tried.outcome, tried.host, tried.planted)
+                append_line(path, TrialRecord(*values, options.profile, options.seed, digest))
         if not tried.caught:
             missed.append(tried)
     report = healthy(options, listener)
@@ -238,11 +236,11 @@ def selftest(
 
 
 def unplanted_reasons(missed: list[Trial]) -> Counter[str]:
-    """Why mutants could not be planted, and how many each: what no code that is installed has."""
+    """Return reason -> number of mutants that could not be planted."""
     return Counter(one.outcome.rpartition(": ")[2] for one in missed if not one.planted)
 
 
 def alarms(report: Report) -> int:
-    """How many verdicts about healthy subjects accuse or broke, and how many were not loaded."""
+    """Number of violations and errors on healthy subjects, and of those that were not loaded."""
     unloaded = set(report.problems) - set(registry.problems())
     return len(report.with_status(Status.VIOLATED, *BROKEN)) + len(unloaded)

@@ -1,7 +1,5 @@
-"""An audit in several parts, on several machines: which pairs belong to which part.
-
-The parts are the same wherever they are computed: they depend on the targets, the laws and the costs
-that are given, and on no clock.
+"""Shards: which pairs belong to which part of an audit. They depend only on targets, laws and given
+costs, so that every machine computes the same ones.
 """
 
 from __future__ import annotations
@@ -15,14 +13,13 @@ from flowref.model import Law, ReportError, SpecError, Target
 from flowref.reporting.contents import Shard
 from flowref.reporting.report import Report
 
-# A target that is more than this share of a part is divided: its laws are spread over parts, each
-# of which loads it.
+# A target above this share of a part is divided: its laws are spread over parts, which all load it.
 WHOLE = 0.5
 Share = Mapping[str, frozenset[str]]
 
 
 def parsed(text: str) -> tuple[int, int]:
-    """Which part of how many. Raises `SpecError` in one sentence.
+    """Return (index, count) of a shard. Raises: `SpecError` in one sentence.
 
     >>> parsed("2/4")
     (2, 4)
@@ -37,9 +34,9 @@ def parsed(text: str) -> tuple[int, int]:
 
 
 def costs_of(report: Report) -> dict[str, float]:
-    """What the laws on each target took in an earlier audit: seconds of processor time.
+    """Return the CPU seconds of each target's laws in an earlier audit.
 
-    Raises: `ReportError` where the report does not tell.
+    Raises: `ReportError` if the report has no costs.
     """
     costs = {target: expense.seconds for target, expense in report.expenses.items()}
     if not costs:
@@ -56,11 +53,9 @@ def split_into_shards(
     count: int,
     costs: Mapping[str, float] | None = None,
 ) -> list[Share]:
-    """The laws of each target in each of ``count`` parts, about as costly one as the other: every
-    pair is in exactly one.
-
-    ``costs``: seconds that targets took; those that are missing count as the median. A target stays
-    whole unless it is a large share of a part.
+    """Return the laws of each target in each of ``count`` parts of similar cost; every pair is in
+    exactly one. ``costs``: CPU seconds of targets; missing ones count as the median. A target is
+    divided only if it is a large share of a part.
     """
     known = [cost for name, cost in (costs or {}).items() if cost > 0]
     usual = statistics.median(known) if known else 1.0
@@ -82,7 +77,7 @@ def split_into_shards(
 
 
 def _divided(laws: Iterable[tuple[int, str]], number: int) -> list[frozenset[str]]:
-    """Laws in so many groups of about the same effort."""
+    """Laws in ``number`` groups of similar effort."""
     loads, groups = [0] * number, [set[str]() for _ in range(number)]
     for effort, law in sorted(laws, key=lambda one: (-one[0], one[1])):
         least = loads.index(min(loads))
@@ -92,5 +87,5 @@ def _divided(laws: Iterable[tuple[int, str]], number: int) -> list[frozenset[str
 
 
 def note(index: int, count: int, targets: Sequence[Target]) -> Shard:
-    """What the report on a part says of it."""
+    """The shard of a report."""
     return Shard(index, count, tuple(map(str, targets)))

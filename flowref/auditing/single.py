@@ -1,4 +1,4 @@
-"""Pairs judged one at a time in this process, as a test runner asks for them."""
+"""Pairs judged one at a time in this process, for a test runner."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from flowref.reporting.outcomes import fails
 
 @dataclass(frozen=True)
 class Judged:
-    """What came of a pair, and how it stands if it is a known failure."""
+    """The verdict on a pair, and its known failure, if any."""
 
     verdict: Verdict
     known: KnownFailure | None = None
@@ -48,8 +48,8 @@ class Judged:
 
 @dataclass
 class Judge:
-    """Checks pairs with the same settings, in the folder that paths are meant from. A target is
-    loaded first, and left alone once it has run out of time twice.
+    """Checks pairs with the same settings, in the folder to which paths are relative. A target is
+    loaded first, and abandoned after two time-outs.
     """
 
     settings: Settings
@@ -59,7 +59,7 @@ class Judge:
     strikes: Counter[Target] = field(default_factory=Counter)
 
     def load(self, target: Target) -> None:
-        """Load a target, once. Raises `TargetError`, at each call, where that fails."""
+        """Load a target, once. Raises: `TargetError`, at each call, if that fails."""
         __tracebackhide__ = True
         if target not in self.recognized and target not in self.unloadable:
             import_frameworks(frameworks([target]))
@@ -74,22 +74,22 @@ class Judge:
             raise TargetError(self.unloadable[target])
 
     def about_others(self, target: Target, laws: Iterable[Law]) -> tuple[Verdict, ...]:
-        """The verdicts on the laws that do not apply to a target, as far as that shows without measuring.
-        Raises `TargetError` where the target cannot be loaded.
+        """Return the verdicts on laws that do not apply to a target, as far as known without
+        measuring. Raises: `TargetError` if the target cannot be loaded.
         """
         __tracebackhide__ = True
         self.load(target)
         found: list[Verdict] = []
         with contextlib.chdir(self.folder), undisturbed():
             for law in laws:
-                with contextlib.suppress(Exception):  # which measuring it will show
+                with contextlib.suppress(Exception):  # the measurement will report it
                     verdict = checking.unmeasured(target, law, self.settings)
                     found += [] if verdict is None else [verdict]
         return tuple(found)
 
     def judge(self, target: Target, law: Law, baseline: Baseline | None = None) -> Judged:
-        """The verdict on a pair, and how it stands in a baseline. Raises `TargetError` where the
-        target cannot be loaded.
+        """Return the verdict on a pair, and its standing in a baseline. Raises: `TargetError` if
+        the target cannot be loaded.
         """
         __tracebackhide__ = True
         self.load(target)

@@ -1,6 +1,4 @@
-"""What a process has taken so far, read from the system: processor time, memory, and whether it
-sleeps.
-"""
+"""Resources of a process, read from the system: CPU time, memory, and whether it sleeps."""
 
 from __future__ import annotations
 
@@ -10,22 +8,21 @@ import gc
 import os
 from dataclasses import dataclass
 
-# Where the limits of a container are told.
+# Control group of a container.
 GROUP = "/sys/fs/cgroup"
-# What a process is called that does nothing until it is woken.
+# State of a sleeping process.
 SLEEPING = "S"
-# Parameters of mallopt by their numbers; bytes from which on a block is large, and free ones at the end of
-# the memory that are kept: where every freed block goes back to the system, large calls spend half of their
-# time on pages that are given anew, and cleared.
+# Parameters of mallopt; bytes of a large block, and free bytes kept at the top of the heap: returning every
+# freed block costs large calls half of their time in fresh, cleared pages.
 MMAP_THRESHOLD, TRIM_THRESHOLD, BLOCK, KEPT = -3, -1, 2**25, 2**26
-# Bytes that have to come before what stayed is looked through again.
+# Bytes of growth before memory is collected again.
 AGAIN = 2**26
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Seconds of processor time, of all threads and of the processes that it waited for; and whether
-    it waits to be woken, rather than for a processor.
+    """CPU seconds, of all threads and finished child processes; and whether it sleeps rather than
+    waits for a processor.
     """
 
     seconds: float
@@ -33,10 +30,10 @@ class Usage:
 
 
 def usage(pid: int) -> Usage | None:
-    """What a process has used, or None where the system does not tell."""
+    """Return the usage of a process; None if the system does not report it."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            # The name of the program comes second, in brackets, and may hold anything.
+            # The second field, the program's name in brackets, may contain anything.
             state, *fields = file.read().rpartition(")")[2].split()
         ticks = sum(int(value) for value in fields[10:14])
         return Usage(ticks / os.sysconf("SC_CLK_TCK"), state == SLEEPING)
@@ -45,7 +42,7 @@ def usage(pid: int) -> Usage | None:
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of a process, 0 where that cannot be read."""
+    """Resident bytes of a process; 0 if unknown."""
     try:
         with open(f"/proc/{pid}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -54,9 +51,7 @@ def resident(pid: int) -> int:
 
 
 def peak(pid: int) -> int:
-    """Resident bytes of a process at their highest since `forget_peak`, 0 where that cannot be
-    read.
-    """
+    """Peak resident bytes of a process since `forget_peak`; 0 if unknown."""
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
             line = next(line for line in file if line.startswith("VmHWM:"))
@@ -66,21 +61,19 @@ def peak(pid: int) -> int:
 
 
 def forget_peak() -> None:
-    """From here on `peak` of this process counts anew, where the system can do that."""
+    """Reset the peak of this process, if the system supports it."""
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
 
 
 def total_memory() -> int:
-    """Bytes of memory of this machine, or of what this process may take of it; 0 where the system does
-    not tell.
-    """
+    """Bytes of memory of this machine or its container; 0 if unknown."""
     whole = _meminfo_bytes("MemTotal:")
     return min(whole, _confined()[0] or whole)
 
 
 def free() -> int:
-    """Bytes of memory that nobody takes now, counting what the system would give up; 0 as in `total_memory`."""
+    """Bytes of free or reclaimable memory; 0 if unknown."""
     available, (limit, taken) = _meminfo_bytes("MemAvailable:"), _confined()
     return min(available, max(0, limit - taken)) if limit else available
 
@@ -95,9 +88,7 @@ def _meminfo_bytes(name: str) -> int:
 
 
 def _confined() -> tuple[int, int]:
-    """The bytes that the control group of this process may hold, 0 for any number, and what it holds
-    less the files that are kept to be read again.
-    """
+    """Limit of this process's control group in bytes, 0 for none, and its use without cached files."""
     with contextlib.suppress(OSError, ValueError, StopIteration):
         with open(f"{GROUP}/memory.max", encoding="ascii") as file:
             limit = int(file.read())
@@ -110,8 +101,8 @@ def _confined() -> tuple[int, int]:
 
 
 def give_back() -> None:
-    """Give large blocks back to the system when they are freed, and what is free now."""
-    with contextlib.suppress(Exception):  # it is another library, or none that is known
+    """Return large blocks to the system when they are freed, and all free memory now."""
+    with contextlib.suppress(Exception):  # another C library
         library = ctypes.CDLL(None)
         library.mallopt(MMAP_THRESHOLD, BLOCK)
         library.mallopt(TRIM_THRESHOLD, KEPT)
@@ -119,11 +110,10 @@ def give_back() -> None:
 
 
 def shed(allowed: int, kept: int = 0) -> int:
-    """Let go of what nobody holds, where more than ``allowed`` bytes are resident: cycles that wait to
-    be collected, and blocks that the C library keeps. A model of a few dozen megabytes leaves a
-    gigabyte of such blocks when it is loaded. Returns the bytes that stay. ``kept``: those that stayed
-    before, which are looked through again when `AGAIN` more have come: among what a compiler keeps that takes
-    longer than most pairs do.
+    """Collect garbage and trim the C heap if more than ``allowed`` bytes are resident, and return
+    the bytes that stay. A model of a few dozen megabytes leaves a gigabyte of free blocks after
+    loading. ``kept``: the bytes that stayed before; collection is repeated only after `AGAIN` more,
+    since it takes long with a compiler's caches.
     """
     now = resident(os.getpid())
     if now <= max(allowed, kept + AGAIN):

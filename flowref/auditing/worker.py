@@ -1,8 +1,6 @@
-"""One worker process: reads pairs from its parent, checks them, and answers in JSON lines; foreign
-code runs only here.
-
-The parent's two pipes arrive as standard input and output. They are moved out of the way first, so
-that whatever a target prints or reads goes nowhere.
+"""One worker process: reads pairs from its parent, checks them, and answers in JSON lines; user
+code runs only here. The parent's pipes arrive as standard input and output and are moved first, so
+that output of targets is discarded.
 """
 
 from __future__ import annotations
@@ -45,19 +43,19 @@ from flowref.reporting.verdict_json import (
 )
 
 MEBIBYTE = 2**20
-# A worker that has grown by this share of its memory limit lets go of what nobody holds; the pool
-# replaces it if that does not help.
+# A worker that has grown by this share of its limit frees unused memory; the pool replaces it if that
+# does not help.
 GROWN = 0.4
-# Of the limit, what a worker may come to hold that fills free blocks again.
+# Share of the limit that a worker may hold when it reuses free blocks.
 REFILLED = 1.2
-# A law is named by its id where it comes from another process.
+# A law from another process is given by its id.
 Entry = Callable[[Target, str | Law | None, Any], Verdict | Recognized | None]
 
 
 @dataclass(frozen=True)
 class Start:
-    """What a worker reads first. ``entry``: the function that checks a pair, as "module:name";
-    ``frameworks``: the names of the backends that the targets need.
+    """The first message of a worker. ``entry``: the function that checks a pair, as "module:name";
+    ``frameworks``: names of the needed backends.
     """
 
     path: tuple[str, ...]
@@ -69,8 +67,8 @@ class Start:
 
 @dataclass(frozen=True)
 class PairOutcome:
-    """What came of a pair: its verdict, or the sentence of what it raised; of a probe that went well
-    what the target was recognized as. ``expense``: what the process took for it.
+    """The outcome of a pair: its verdict, or what it raised; for a successful probe, what the
+    target was recognized as. ``expense``: its cost.
     """
 
     verdict: Verdict | None = None
@@ -82,15 +80,15 @@ class PairOutcome:
 
 @dataclass(frozen=True)
 class Replay:
-    """In place of settings: measure this case again, with those settings, instead of searching."""
+    """Instead of settings: measure this case again with these settings."""
 
     case: Counterexample
     settings: Any
 
 
 def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict | Recognized:
-    """Check one pair; without a law, only load the target and raise if that fails, else say what it
-    was recognized as.
+    """Check one pair; without a law, load the target and return what it was recognized as. Raises
+    whatever loading raises.
     """
     from flowref import checking, diagnosing, loading
 
@@ -108,7 +106,7 @@ def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict 
 
 
 def law_id_or_self(law: Law) -> str | Law:
-    """A law by its id, or itself if no catalogue has it, as while it is being written."""
+    """The id of a law, or the law itself if it is in no catalogue."""
     from flowref import registry
 
     return law.id if any(listed is law for listed in registry.laws()) else law
@@ -116,19 +114,19 @@ def law_id_or_self(law: Law) -> str | Law:
 
 @functools.lru_cache(maxsize=1)
 def make_ready(target: Target) -> None:
-    """Let this process give back what another target left, and large blocks when they are freed."""
+    """Free the memory that another target left."""
     give_back()
 
 
 def resolve(name: str) -> Entry:
-    """The function that "module:name" names."""
+    """The function with the name "module:name"."""
     module, _, attribute = name.partition(":")
     entry: Entry = getattr(importlib.import_module(module), attribute)
     return entry
 
 
 def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> PairOutcome:
-    """What `guarded` gives, with what it took; the peak is that of this whole process."""
+    """`guarded` with its cost; the peak is that of the whole process."""
     forget_peak()
     began = time.process_time()
     outcome = guarded(entry, target, law, settings)
@@ -136,7 +134,7 @@ def metered(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
 
 
 def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) -> PairOutcome:
-    """Run ``entry`` and take whatever it raises."""
+    """Run ``entry`` and catch whatever it raises."""
     began = time.perf_counter()
     try:
         with undisturbed():
@@ -154,7 +152,7 @@ def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
 
 
 def import_frameworks(names: Iterable[str]) -> None:
-    """Import these frameworks, so that `undisturbed` sees their settings."""
+    """Import these frameworks, so that `undisturbed` can restore their settings."""
     with process.unwarned():
         for name in names:
             with contextlib.suppress(ImportError):
@@ -163,8 +161,8 @@ def import_frameworks(names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Compute with one thread, and put global settings and random states back afterwards: a pair must
-    not see what another one did.
+    """Run with one thread, and restore global settings and random states afterwards, so that pairs
+    do not influence each other.
     """
     environment, path, folder = dict(os.environ), list(sys.path), os.getcwd()
     handlers: dict[int, Any] = {}
@@ -182,7 +180,7 @@ def undisturbed() -> Iterator[None]:
             os.environ.update(environment)
         if (
             sys.path != path
-        ):  # places that were added stay, behind: modules may still import lazily from them
+        ):  # added entries stay at the end: modules may still import lazily from them
             sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
         for number, handler in handlers.items():
             if signal.getsignal(number) is not handler and handler is not None:
@@ -192,14 +190,13 @@ def undisturbed() -> Iterator[None]:
 
 
 def main(start_text: str) -> None:
-    """The life of a worker."""
+    """The main loop of a worker."""
     start = Start(**json.loads(start_text))
     orders, answers = _private_pipes()
     _confine(start.parent)
     entry = resolve(start.entry)
     pid, imported, space, kept = os.getpid(), "", 0, 0
-    # Frameworks and libraries are imported before the limit is set: it is about what a target
-    # takes, not about what an import maps.
+    # Frameworks and libraries are imported before the limit is set, which is for the target alone.
     for name in start.frameworks:
         with contextlib.suppress(ImportError, FlowrefError):
             backends.find(name).worker_setup()
@@ -214,7 +211,7 @@ def main(start_text: str) -> None:
             _limit_memory(None)
             _import_library(target)
             imported = target.adapter
-            gc.freeze()  # what was imported stays, and need not be looked at again
+            gc.freeze()  # imported objects stay and need no further collection
             _limit_memory(start.memory)
             with contextlib.suppress(OSError):  # as in `_limit_memory`
                 space = _address_space()
@@ -259,8 +256,8 @@ def _answer(answers: IO[bytes], message: dict[str, Any]) -> None:
 
 
 def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """Keep the parent's pipes under other numbers; standard input, output and error lead nowhere
-    from here on.
+    """The parent's pipes, duplicated; standard input, output and error are redirected to the null
+    device.
     """
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -273,7 +270,7 @@ def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _confine(parent: int) -> None:
-    """No core files, no Ctrl-C of its own, and no life without the parent."""
+    """Disable core files and Ctrl-C, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
@@ -290,7 +287,7 @@ def _die_with(parent: int) -> None:
 
 
 def _import_library(target: Target) -> None:
-    """Import the library of a target; what is wrong with it shows when the target is loaded."""
+    """Import the library of a target; errors are reported when the target is loaded."""
     from flowref import registry
 
     adapter = registry.adapters().get(target.adapter)
@@ -300,7 +297,7 @@ def _import_library(target: Target) -> None:
 
 
 def _limit_memory(mebibytes: int | None) -> None:
-    """Let the address space grow by so much beyond what it is now; None lifts the limit."""
+    """Limit the growth of the address space to ``mebibytes`` from now on; None removes the limit."""
     try:
         import resource
 
@@ -320,12 +317,11 @@ def _limit_memory(mebibytes: int | None) -> None:
 
 
 def _room(memory: int, held: int, taken: int) -> int:
-    """Mebibytes by which the address space may grow from now on, of a process that holds so many bytes
-    since it began, and took so many more addresses.
+    """MiB by which the address space may grow, for a process that holds ``held`` bytes since its start and
+    took ``taken`` bytes of addresses.
 
-    Blocks that were given back keep their addresses, which cost nothing: the next pair may take what is
-    not held. But they may be filled again beside all that is new, and both together are to stay below
-    what the pool ends a process for.
+    Freed blocks keep their addresses, so that the next pair may take what is not held. But they may be
+    reused in addition, and both together must stay below the limit at which the pool kills a process.
     """
     held, free = max(0, held) // MEBIBYTE, max(0, taken - held) // MEBIBYTE
     return max(0, min(memory - held, int(REFILLED * memory) - held - free))

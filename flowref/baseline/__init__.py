@@ -1,3 +1,1 @@
-"""Known failures: reading and writing their files, matching them with an audit, and judging how each
-stands.
-"""
+"""Known failures: their files, their matching with an audit, and their status."""

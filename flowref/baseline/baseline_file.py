@@ -1,4 +1,4 @@
-"""The baseline file as text, and what `update` makes of a report."""
+"""The baseline file as text, and its update from a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ HEADING = """\
 
 
 def known_failures_text(baseline: Baseline) -> str:
-    """The baseline file: an entry per known failure, then the pinned cases, a line each."""
+    """Return the baseline file as TOML: an entry per known failure, then the pinned cases, a line
+    each.
+    """
     parts = [f"{HEADING}version = {VERSION}"]
     for entry in sorted(baseline.recorded, key=lambda entry: (entry.target, entry.law)):
         lines = [
@@ -47,22 +49,20 @@ def known_failures_text(baseline: Baseline) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A TOML string: JSON's, but that TOML escapes one character more."""
+    """A TOML string: JSON's, except that TOML also escapes DEL."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _literal(case: Verdict) -> str:
-    """A case as JSON within a TOML literal string, in which no quote and no escape is needed; less its
-    picture.
-    """
+    """A case without its figure as JSON in a TOML literal string, which needs no further escapes."""
     plain = verdict_to_json(replace(case, figure=None))
     return "'" + json.dumps(plain).replace("'", "\\u0027") + "'"
 
 
 @dataclass
 class Update:
-    """A baseline with the failures of a report, and how many were added, measured anew, kept as
-    they were and left out; ``along``: those that were taken since a named one explains them.
+    """A baseline updated from a report, with the failures that were added, renewed, kept, and left
+    out as ``live`` objects; ``along``: those added because a named one explains them.
     """
 
     baseline: Baseline
@@ -83,12 +83,12 @@ def updated(
     issue: str = "",
     expires: datetime.date | None = None,
 ) -> Update:
-    """The baseline after a report: its failures become known, all or those of these short names, with
-    what they explain.
+    """Return the baseline after a report: all failures, or those of these short names with their
+    consequences, become known.
 
-    A failure that is known and stands as it did is left alone; of one that changed the case is
-    recorded anew, and what people wrote about it stays. Raises: `BaselineError` for a name that no
-    failure of the report bears.
+    A known failure that has not changed is kept; of one that changed the case is recorded again,
+    and its reason and issue stay. Raises: `BaselineError` for a name that no failure of the report
+    has.
     """
     failures = list(filter(fails, report.verdicts))
     wanted = {name.strip().upper() for name in names}
@@ -124,14 +124,12 @@ def updated(
         elif stands is not None and stands.standing is Standing.KNOWN:
             update.kept.append(verdict)
         else:
-            _renew(update, entry, verdict, expires)
+            _record_again(update, entry, verdict, expires)
     return update
 
 
 def _consequences(report: Report, wanted: set[str]) -> set[str]:
-    """The short names of the failures that those named explain: accepted with them, since they go with
-    them.
-    """
+    """Short names of the failures explained by the wanted ones, which are accepted with them."""
     found = set()
     for verdicts in report.by_target().values():
         causes = explained(verdicts)
@@ -141,10 +139,9 @@ def _consequences(report: Report, wanted: set[str]) -> set[str]:
 
 
 def _record(update: Update, entry: Entry, verdict: Verdict, listed: list[Verdict]) -> None:
-    """Add an entry with the case of a verdict, where it has one."""
     baseline, name = update.baseline, ""
     if verdict.counterexample is not None:
-        name = _free(verdict, baseline)
+        name = _unused_case_name(verdict, baseline)
         outcome = OUTCOMES[0] if verdict.status is Status.VIOLATED else str(verdict.status)
         entry = replace(entry, case=name, outcome=outcome)
         baseline = replace(baseline, cases={**baseline.cases, name: verdict.without_time()})
@@ -152,14 +149,16 @@ def _record(update: Update, entry: Entry, verdict: Verdict, listed: list[Verdict
     listed.append(verdict)
 
 
-def _renew(update: Update, entry: Entry, verdict: Verdict, expires: datetime.date | None) -> None:
-    """Record a case anew for an entry that is there; its words stay."""
+def _record_again(
+    update: Update, entry: Entry, verdict: Verdict, expires: datetime.date | None
+) -> None:
+    """Record the case of an existing entry again; reason and issue stay."""
     baseline = update.baseline
     if entry.expires is not None and expires is None and entry.expires < datetime.date.today():
         update.expired.append(entry)
         update.kept.append(verdict)
         return
-    if entry not in baseline.recorded:  # of pyproject.toml, which is its author's
+    if entry not in baseline.recorded:  # declared in pyproject.toml, which flowref does not edit
         if entry.case and verdict.counterexample is not None and entry.case == verdict.id:
             cases = {**baseline.cases, entry.case: verdict.without_time()}
             update.baseline = replace(baseline, cases=cases)
@@ -173,8 +172,8 @@ def _renew(update: Update, entry: Entry, verdict: Verdict, expires: datetime.dat
     _record(update, changed, verdict, update.renewed)
 
 
-def _free(verdict: Verdict, baseline: Baseline) -> str:
-    """A name for a case: the short name of its pair, and a number where another pair has it."""
+def _unused_case_name(verdict: Verdict, baseline: Baseline) -> str:
+    """An unused name for a case: the short name of its pair, numbered if another pair has it."""
     number, name = 1, verdict.id
     while (other := baseline.cases.get(name)) is not None and (other.target, other.law) != (
         verdict.target,

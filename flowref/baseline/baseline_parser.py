@@ -1,6 +1,5 @@
-"""Reading known failures: ``[[tool.flowref.known]]`` of pyproject.toml, and the baseline file.
-
-Every mistake is one sentence with the file and the line.
+"""Parser of known failures: ``[[tool.flowref.known]]`` of pyproject.toml, and the baseline file.
+Every error is one sentence with file and line.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from flowref.reporting.files import read_file_text as read_text
 from flowref.reporting.verdict_json import verdict_from_json
 
 PROJECT, FILE = "pyproject.toml", "flowref-baseline.toml"
-# Of the table tool.flowref: defaults of all targets, and two lists of tables.
+# Keys of the table tool.flowref: defaults of all targets, and two lists of tables.
 DEFAULTS = ("profile", "laws", "ignore", "timeout")
 SECTIONS = (*DEFAULTS, "target", "known")
 KEYS = ("target", "law", "reason", "issue", "case", "max-margin", "expires", "outcome")
@@ -31,8 +30,8 @@ VERSION = 1
 def load_baseline(
     file: Path | None = None, folder: Path = Path(), *, lenient: bool = False
 ) -> Baseline:
-    """The known failures of a folder. ``file``: the baseline file, if it is not there under its
-    usual name; ``lenient``: a case that is named and not there is no error, as before it is written.
+    """Return the known failures of a folder. ``file``: the baseline file, if it has another name;
+    ``lenient``: a missing case is no error, as before it is written.
 
     Raises: `BaselineError` in one sentence.
     """
@@ -44,7 +43,7 @@ def load_baseline(
     declared = _recorded_known_failures(project) if project.is_file() else ()
     recorded, cases = _recorded(path) if path.is_file() else ((), {})
     baseline = Baseline(declared, recorded, cases)
-    _consistent(baseline, path, lenient)
+    _require_consistent(baseline, path, lenient)
     return baseline
 
 
@@ -55,8 +54,8 @@ def _recorded_known_failures(path: Path) -> tuple[Entry, ...]:
 
 
 def section(text: str, path: Path) -> dict[str, Any]:
-    """The table ``tool.flowref`` of a project file, given its text. Raises: `BaselineError`, also
-    where the table holds what flowref does not know.
+    """Return the table ``tool.flowref`` of a project file, given its text; empty if there is none.
+    Raises: `BaselineError`, also for unknown keys.
     """
     tools = _toml(text, path).get("tool", {})
     settings = tools.get("flowref", {}) if isinstance(tools, dict) else {}
@@ -72,7 +71,7 @@ def section(text: str, path: Path) -> dict[str, Any]:
 
 
 def key_location(key: str, text: str, path: Path) -> str:
-    """The file, and the line where a key of ``tool.flowref`` stands, if that can be told."""
+    """Return the file, with the line of a key of ``tool.flowref`` if it is found."""
     name = re.escape(key)
     lines = _lines(text, rf"(\[+\s*tool\.flowref\.{name}\b|{name}\s*=)")
     begins = (_lines(text, r"\[\s*tool\.flowref\s*\]") or [0])[0]
@@ -112,8 +111,8 @@ def _parse_known_failures(rows: Any, name: str, text: str, path: Path) -> tuple[
 
 
 def located(rows: Any, name: str, text: str, path: Path) -> list[tuple[dict[str, Any], str]]:
-    """The tables of a list in a file, each with its file and line. Raises: `BaselineError` where it
-    is no list of tables.
+    """Return the tables of a list in a file, each with its file and line. Raises: `BaselineError`
+    if it is no list of tables.
     """
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BaselineError(f"{path}: {name} is no list of tables; expected [[{name}]]")
@@ -127,7 +126,6 @@ def located(rows: Any, name: str, text: str, path: Path) -> list[tuple[dict[str,
 
 
 def _lines(text: str, pattern: str) -> list[int]:
-    """The numbers of the lines that begin so."""
     begins = re.compile(rf"\s*{pattern}")
     return [number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)]
 
@@ -178,7 +176,8 @@ def _positive(value: Any) -> bool:
 
 
 def normal(target: str) -> str:
-    """The target of an entry as targets are printed; a library stands for all that it builds.
+    """Return the target of an entry in canonical form; the name of a library stands for all its
+    targets.
 
     >>> normal("zuko:NSF?b=2&a=1")
     'zuko:NSF?a=1&b=2'
@@ -208,8 +207,8 @@ def _case(name: str, text: Any, path: Path, whole: str) -> Verdict:
     return replace(verdict, law=law)
 
 
-def _consistent(baseline: Baseline, path: Path, lenient: bool) -> None:
-    """That every entry has its own case, and no two say the same."""
+def _require_consistent(baseline: Baseline, path: Path, lenient: bool) -> None:
+    """Check that every entry has its own case, and that no pair has two entries."""
     seen: dict[tuple[str, str], Entry] = {}
     for entry in baseline.entries:
         other = seen.setdefault((entry.target, entry.law), entry)

@@ -1,4 +1,4 @@
-"""What is recorded of known failures, as values."""
+"""Known failures as values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ OUTCOMES = tuple(map(str, (Status.VIOLATED, *BROKEN)))
 
 @dataclass(frozen=True)
 class Entry:
-    """One known failure. In ``target`` a star stands for any text, and a target without options for
-    itself with any; ``law`` is an id.
+    """One known failure. ``target`` may contain ``*`` for any text; without options it matches any.
+    ``law`` is an id.
 
-    ``case``: the name of its pinned case, or empty; ``outcome``: how it fails where no case tells;
-    ``max_margin``: worse is new; ``where``: the file and line that it was read from.
+    ``case``: the name of its pinned case, or empty; ``outcome``: how it fails, if there is no case;
+    ``max_margin``: a larger margin is a new failure; ``where``: file and line of the entry.
     """
 
     target: str
@@ -34,7 +34,7 @@ class Entry:
     where: str = ""
 
     def covers(self, target: str) -> bool:
-        """Whether this entry is about a target.
+        """Whether this entry matches a target.
 
         >>> Entry("zuko:N*", "map/log-det", "").covers("zuko:NSF?features=3")
         True
@@ -45,13 +45,13 @@ class Entry:
 
     @property
     def is_glob(self) -> bool:
-        """Whether it may be about several targets."""
+        """Whether it may match several targets."""
         return "*" in self.target
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Entries in the order in which they are asked, ``declared`` in pyproject.toml before those
+    """Entries in the order of precedence, those ``declared`` in pyproject.toml before those
     ``recorded`` in the baseline file, and the pinned cases by name.
     """
 
@@ -61,11 +61,11 @@ class Baseline:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """All entries."""
+        """All entries, in the order of precedence."""
         return self.declared + self.recorded
 
     def entry(self, target: str, law: str) -> Entry | None:
-        """The first entry about a pair. Where its case is about another target, it says nothing."""
+        """Return the first entry that matches a pair; None if there is none."""
         return next((entry for entry in self._by_law.get(law, ()) if entry.covers(target)), None)
 
     @functools.cached_property
@@ -76,11 +76,11 @@ class Baseline:
         return groups
 
     def pinned(self, entry: Entry) -> Verdict | None:
-        """The verdict that holds an entry's pinned case."""
+        """Return the verdict of an entry's pinned case; None if there is none."""
         return self.cases.get(entry.case) if entry.case else None
 
     def pins(self, targets: Sequence[str], laws: Sequence[str]) -> dict[tuple[str, str], Verdict]:
-        """The pinned cases of an audit that can be measured again, by pair."""
+        """Return the pinned cases of an audit that can be measured again, by (target, law)."""
         chosen: dict[tuple[str, str], Verdict] = {}
         names, ids = set(targets), set(laws)
         for entry in self.entries:
@@ -96,7 +96,7 @@ class Baseline:
         return chosen
 
     def without(self, gone: Sequence[Entry]) -> Baseline:
-        """This baseline less some recorded entries, and less the cases that nobody names any more."""
+        """Return this baseline without some recorded entries and without cases that no entry names."""
         kept = tuple(entry for entry in self.recorded if entry not in gone)
         named = {entry.case for entry in (*self.declared, *kept)}
         cases = {name: case for name, case in self.cases.items() if name in named}

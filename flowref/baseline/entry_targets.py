@@ -1,5 +1,5 @@
-"""Whether the targets of known failures exist: an entry that matches nothing hides nothing, and is
-most likely misspelt.
+"""Whether the targets of known failures exist: an entry that matches nothing is most likely
+misspelt.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from flowref.model import OBJECT, USER, BaselineError, Target, nearest
 def vet_baseline(
     baseline: Baseline, targets: Sequence[Target], *, everywhere: bool = False
 ) -> None:
-    """That the target of each entry is among these, or exists outside this audit. Libraries that
-    are not audited are looked at only ``everywhere``, since that imports them.
+    """Check that each entry matches one of these targets, or one outside this audit. Libraries that
+    are not audited are checked only ``everywhere``, since that imports them.
 
-    Raises: `BaselineError` naming the nearest that exists.
+    Raises: `BaselineError` naming the nearest existing target.
     """
     names = [str(target) for target in targets]
     audited = {target.adapter for target in targets}
@@ -42,7 +42,7 @@ def vet_baseline(
 
 
 def exhausted(entry: Entry, targets: Sequence[Target]) -> bool:
-    """Whether these are all the targets that an entry is about, as far as that can be told."""
+    """Whether these are all targets that an entry matches; False if that is unknown."""
     if not entry.is_glob:
         return True
     target = registry.parse_target(entry.target)
@@ -58,14 +58,13 @@ def exhausted(entry: Entry, targets: Sequence[Target]) -> bool:
 
 
 def _matching(target: Target, known: Sequence[str]) -> list[str]:
-    """The components among ``known`` that a target with stars names, whatever its options."""
     pattern = Entry(target.component, "", "")
     return [name for name in known if pattern.covers(name.replace("?", "."))]
 
 
 def _vet_user_code(entry: Entry, target: Target, targets: Sequence[Target]) -> None:
     module, names = _defined(target.component)
-    if module == OBJECT:  # live objects come and go with their process
+    if module == OBJECT:  # live objects exist only in their process
         return
     audited = sorted({str(chosen).partition("?")[0] for chosen in targets})
     if names is None:
@@ -84,8 +83,8 @@ def _vet_user_code(entry: Entry, target: Target, targets: Sequence[Target]) -> N
 
 
 def _defined(component: str) -> tuple[str, list[str] | None]:
-    """The module of a user's target and the names at its top, read without running it; None where
-    there is no such module, a star where it takes in another's names.
+    """The module of a user's target and its top-level names, read without running it; None if there
+    is no such module, ``["*"]`` if it cannot be parsed.
     """
     module = component.rpartition(":")[0]
     path = Path(module)
@@ -104,7 +103,6 @@ def _defined(component: str) -> tuple[str, list[str] | None]:
 
 
 def _module_file(module: str) -> Path | None:
-    """The file of a module, found without importing anything."""
     places: list[str] | None = ["", *sys.path]
     spec = None
     parts = module.split(".")

@@ -1,4 +1,4 @@
-"""How known failures stand, given what an audit found and what their pinned cases show now."""
+"""The status of known failures, given an audit and their pinned cases measured again."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from flowref.reporting.outcomes import FAILING
 from flowref.reporting.report_diff import growth
 
 ACCUSING = (Status.VIOLATED, Status.ADVICE)
-# By how much the margin of a pinned case may grow where no max-margin is given.
+# Factor by which the margin of a pinned case may grow without max-margin.
 FACTOR = 10.0
 Pair = tuple[str, str]
-# What is said of an entry about several targets in a part of an audit where none of them fails.
+# Detail of an entry about several targets, none of which fails in this shard.
 NOWHERE = "it fails nowhere in this shard"
 
 
@@ -29,11 +29,12 @@ def overlay(
     *,
     part: bool = False,
 ) -> tuple[KnownFailure, ...]:
-    """How each entry about the verdicts stands. ``replayed``: the pinned cases, measured again, by
-    pair; ``exhausted``: whether the verdicts are about all that an entry matches; ``part``: whether
-    they are of a part of an audit, in which nothing that is about several targets can be fixed.
+    """Return the status of each entry that matches a verdict.
 
-    An entry about several targets stands for each that fails, and is fixed when none does.
+    ``replayed``: the pinned cases, measured again, by pair; ``exhausted``: whether the verdicts
+    include all targets of an entry; ``part``: whether they are a shard of an audit, in which no
+    entry about several targets can be fixed. An entry about several targets is listed for each that
+    fails, and is fixed when none does.
     """
     groups: dict[Entry, list[Verdict]] = {}
     for verdict in verdicts:
@@ -66,7 +67,7 @@ def overlay(
 
 
 def known_failure(entry: Entry, target: str, standing: Standing, detail: str = "") -> KnownFailure:
-    """An entry as it stands for one target."""
+    """An entry with its status for one target."""
     expires = "" if entry.expires is None else entry.expires.isoformat()
     return KnownFailure(target, entry.law, standing, entry.reason, detail, entry.issue, expires)
 
@@ -78,8 +79,8 @@ def stand(
     replayed: Verdict | None,
     today: datetime.date | None = None,
 ) -> tuple[Standing, str]:
-    """How an entry stands for one pair, and why. ``pinned``: its case as recorded; ``found``: what a
-    search found now, if there was one; ``replayed``: what the case shows now.
+    """Return the status of an entry for one pair, and the reason. ``pinned``: its case as recorded;
+    ``found``: the verdict of a new search, if any; ``replayed``: the case measured again.
     """
     if pinned is not None and replayed is not None:
         standing, detail = _by_case(entry, pinned, found, replayed)
@@ -141,13 +142,13 @@ def _by_search(entry: Entry, found: Verdict) -> tuple[Standing, str]:
     if found.status is Status.HOLDS:
         return Standing.FIXED, "the law holds"
     if found.status is Status.NOT_APPLICABLE and not found.waits:
-        return Standing.FIXED, f"the law does not apply any more: {found.reason}"
+        return Standing.FIXED, f"the law no longer applies: {found.reason}"
     return Standing.UNDECIDED, found.reason or f"it is {found.status}"
 
 
 def _failure_kind(verdict: Verdict) -> str | None:
-    """How a verdict fails, None where it does not: advice and violations alike, errors by what was
-    raised.
+    """How a verdict fails; None if it does not. Advice counts as a violation, and errors differ by
+    their exception.
     """
     if verdict.status in ACCUSING:
         return str(Status.VIOLATED)
@@ -166,7 +167,7 @@ def _failure_text(verdict: Verdict) -> str:
 
 
 def _worse(entry: Entry, pinned: Verdict, replayed: Verdict) -> str:
-    """Why the pinned case is worse than it was; empty where it is not."""
+    """Why the pinned case is worse than recorded; empty if it is not."""
     if entry.max_margin is not None:
         return _above(entry, replayed)
     old, new = pinned.evidence, replayed.evidence

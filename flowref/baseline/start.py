@@ -1,5 +1,5 @@
-"""How a project adopts flowref: the lines of its pyproject.toml, an empty file of known failures, and a
-workflow; what is there is never written over.
+"""``flowref init``: targets in pyproject.toml, an empty baseline file and a workflow. Existing
+files are never overwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flowref.baseline.entry import Baseline
 from flowref.model import BaselineError, FlowrefError, SpecError
 
 WORKFLOW = Path(".github", "workflows", "flowref.yml")
-# Folders in which nobody keeps flows of his own, and so many files at most are read.
+# Folders without the project's own flows, and the most files that are read.
 ELSEWHERE = frozenset(
     {"tests", "test", "docs", "build", "dist", "node_modules", "site-packages", "venv", "env"}
 )
@@ -46,8 +46,8 @@ jobs:
 
 @dataclass(frozen=True)
 class FileEdit:
-    """A file to write: its whole ``text``, or where ``added`` what is put behind what it holds. ``left``:
-    why it stays as it is; ``unlisted``: what is not audited by it, and why, a line each.
+    """A file to write: its whole ``text``, appended if ``added``. ``left``: why it is not written;
+    ``unlisted``: what it does not audit, and why, a line each.
     """
 
     path: Path
@@ -58,13 +58,13 @@ class FileEdit:
 
 
 def flows_in_folder(folder: Path) -> Iterator[registry.Listing]:
-    """What the Python files of a folder define that may be flows, as far as their text tells."""
+    """Yield the possible flows in the Python files of a folder, read from their text."""
     for path in list(_files(folder))[:MOST]:
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(name in text for name in FRAMEWORKS):
             try:
                 yield registry.full_listing(path.relative_to(folder).as_posix())
-            except FlowrefError:  # its text cannot be read
+            except FlowrefError:  # it cannot be parsed
                 continue
 
 
@@ -79,9 +79,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def file_edits(specs: Sequence[str], folder: Path) -> list[FileEdit]:
-    """What is to be written so that a project audits these targets, by default the flows that are found.
-
-    Raises: `SpecError` where there is none, `BaselineError` where pyproject.toml cannot take the lines.
+    """Return the edits by which a project audits these targets, by default the flows that are
+    found. Raises: `SpecError` if there is none, `BaselineError` if pyproject.toml cannot be edited.
     """
     for spec in specs:
         for target in registry.expand(spec):
@@ -108,7 +107,6 @@ def _new(path: Path, text: str) -> FileEdit:
 
 
 def _project(specs: Sequence[str], path: Path) -> FileEdit:
-    """The targets in pyproject.toml, behind what it holds."""
     lines = "\n".join(
         ENTRY.format(spec=spec.replace("\\", "\\\\").replace('"', '\\"')) for spec in specs
     )
@@ -128,7 +126,7 @@ def _project(specs: Sequence[str], path: Path) -> FileEdit:
 
 
 def _workflow(specs: Sequence[str], folder: Path) -> str:
-    """The job of GitHub that audits, with the framework that the flows are written in."""
+    """The GitHub workflow, with the framework of the flows."""
     files = [folder / spec.partition(":")[0].partition("?")[0] for spec in specs]
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in files if path.is_file()]
     alone = bool(texts) and all("torch" not in text for text in texts)
@@ -142,7 +140,7 @@ def _workflow(specs: Sequence[str], folder: Path) -> str:
 
 
 def write_file_edit(step: FileEdit) -> None:
-    """Write one step. Raises: `BaselineError` where that is refused."""
+    """Write one edit. Raises: `BaselineError` if it cannot be written."""
     try:
         step.path.parent.mkdir(parents=True, exist_ok=True)
         if step.added:

@@ -1,7 +1,6 @@
-"""Reading what a project declares in pyproject.toml: its targets, ``[[tool.flowref.target]]``, and what
-is said of all of them, ``[tool.flowref]``.
-
-Every mistake is one sentence with the file and the line. Nothing is loaded.
+"""Parser of the targets that a project declares in pyproject.toml, ``[[tool.flowref.target]]``, and
+of their defaults, ``[tool.flowref]``. Every error is one sentence with file and line. Nothing is
+loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from flowref.reporting.files import read_file_text as read_text
 
 NAME = "tool.flowref.target"
 KEYS = ("spec", "laws", "event", "profile")
-# What the names of profiles mean: of a pull request, and of every night.
+# Name of a profile -> profile of flowref; pr: pull requests, nightly: nightly runs.
 PROFILES = {
     "pr": "quick",
     "nightly": "thorough",
@@ -33,8 +32,8 @@ UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True)
 class Declared:
-    """One entry. ``laws``: globs, none for all; ``event``: the shape of one input, as "2,4,4";
-    ``profile``: a key of `PROFILES`; what is empty was left out. ``where``: its file and line.
+    """One entry. ``laws``: globs, all if empty; ``event``: the shape of one input, as "2,4,4";
+    ``profile``: a key of `PROFILES`; ``where``: its file and line. Empty: not declared.
     """
 
     spec: str
@@ -46,9 +45,9 @@ class Declared:
 
 @dataclass(frozen=True)
 class Defaults:
-    """What ``[tool.flowref]`` says of all targets: globs of ``laws`` and of those to ``ignore``, a
-    ``profile`` as flowref knows it, the ``timeout`` of a pair in seconds; what is empty was left out.
-    ``places``: the file and line of each.
+    """``[tool.flowref]``: defaults of all targets. Globs of ``laws`` and of laws to ``ignore``, a
+    ``profile``, the ``timeout`` of a pair in seconds; ``places``: file and line of each. Empty: not
+    declared.
     """
 
     profile: str = ""
@@ -59,9 +58,8 @@ class Defaults:
 
 
 def declared(path: Path) -> tuple[Declared, ...]:
-    """The targets that a project file declares, in its order, with what is said of all.
-
-    Raises: `FlowrefError` in one sentence, which begins with the file.
+    """Return the targets that a project file declares, in its order, with the defaults applied.
+    Raises: `FlowrefError` in one sentence that begins with the file.
     """
     text = read_text(path)
     rows = section(text, Path(path.name)).get("target", [])
@@ -71,9 +69,8 @@ def declared(path: Path) -> tuple[Declared, ...]:
 
 
 def defaults(path: Path) -> Defaults:
-    """What a project file says of all targets; nothing where there is none.
-
-    Raises: `FlowrefError` in one sentence, which begins with file and line.
+    """Return the defaults of a project file; empty ones without a file. Raises: `FlowrefError` in
+    one sentence that begins with file and line.
     """
     if not path.is_file():
         return Defaults()
@@ -91,7 +88,7 @@ def defaults(path: Path) -> Defaults:
 
 
 def seconds_of(value: Any) -> float | None:
-    """A duration in seconds: 90, "90s", "5m" or "1h"; None where it is none.
+    """Return a duration in seconds: 90, "90s", "5m" or "1h"; None if it is invalid.
 
     >>> seconds_of("5m"), seconds_of(2), seconds_of("soon"), seconds_of(0)
     (300.0, 2.0, None, None)
@@ -101,7 +98,7 @@ def seconds_of(value: Any) -> float | None:
 
 
 def with_event(target: Target, event: str) -> Target:
-    """A target of a user's with this event shape, unless it gives one."""
+    """Return a user's target with this event shape, unless it has one."""
     if not event or target.option("event") or target.adapter not in (USER, OBJECT):
         return target
     return target.with_options(event=event)

@@ -1,6 +1,4 @@
-"""All that judges: one law measured on one target, and the verdict. `search` tells the way through
-the room.
-"""
+"""Measurement and judgement of one law on one target; `search` describes the order of the modules."""
 
 from flowref.checking.applicability import not_applicable
 from flowref.checking.data_description import described

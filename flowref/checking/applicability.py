@@ -1,4 +1,4 @@
-"""Whether a law speaks about a subject, and the larger target that some laws are measured on."""
+"""Whether a law applies to a subject, and the rebuilt target that some laws are measured on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flowref.model.promises import canonical
 WIDEST = 5000
 # The operations of a round trip up to which training is affordable.
 TRAINED_OPERATIONS = 2500
-# Where an ability is missing, a law that needs it waits if the subject has one of these others: a map
-# without inverse is a bijection of which less can be judged, and not something else.
+# Missing ability -> abilities with which the law is reported as blocked rather than not applicable: a
+# map without an inverse is still a bijection.
 BESIDE = {
     "inverse": ("forward",),
     "forward": ("inverse",),
@@ -35,16 +35,16 @@ REMEDIES = {
     "sample": "say ?sample=NAME if a method draws",
     "base_log_prob": "give it a base that has log_prob",
 }
-# What only moved parameters offer.
+# Abilities that exist only along perturbed parameters.
 ALONG = frozenset({"along", "slope"})
-# What a map offers whose calls end, whatever it is.
+# Abilities of every map whose calls terminate.
 OF_A_MAP = frozenset({"forward", "inverse", "jacobian", "walk", "vjp", *ALONG})
 THOROUGH = "--profile thorough measures them"
 STANDARD = "--profile standard trains it"
 
 
 def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | None:
-    """Why a law says nothing about a subject, or None if it does."""
+    """Return why a law does not apply to a subject, or None if it applies."""
     missing = subject.lacks(law.needs)
     if missing:
         return missing_ability_silence(missing, subject)
@@ -60,8 +60,8 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | 
 
 
 def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | Silence:
-    """The subject in the condition of a law; or why there is none. A case is about what its law is about, which
-    is asked first: it may have to be trained.
+    """Load the subject in the condition of a law, or return why there is none. The base law of a
+    case is checked first, since the case itself may need training.
     """
     if not law.is_case:
         return loading.load(target, replace(law.condition, device=settings.device))
@@ -93,18 +93,17 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
 
 
 def affords_training(subject: Subject, settings: Settings) -> bool:
-    """Whether a subject is trained: where it is affordable."""
+    """Whether training the subject fits the budget."""
     return subject.operations <= TRAINED_OPERATIONS and trainable(subject, settings)
 
 
 def _event_size(subject: Subject) -> int:
-    """How many entries an event has."""
     return math.prod(subject.event_shape)
 
 
 def missing_ability_silence(missing: Sequence[str], subject: Subject) -> Silence:
-    """The silence of a law that needs abilities which a subject does not have. A batch normalizer
-    need not be a layer of a flow.
+    """Return the `Silence` of a law whose abilities are missing. A batch normalizer is never
+    reported as blocked: it need not be a layer of a flow.
     """
     broken = subject.facts.broken or {}
     for ability in missing:
@@ -122,8 +121,8 @@ def missing_ability_silence(missing: Sequence[str], subject: Subject) -> Silence
 
 
 def resembled(law: Law, target: Target) -> Target | None:
-    """The target that tells what calls of its wider version would show; None where that is asked
-    itself, since it costs little.
+    """Return the target whose recorded calls predict those of its wider version; None if the wider
+    version is cheap enough to be probed itself.
     """
     return target if law.rebuild is not None and not law.features else None
 
@@ -131,8 +130,8 @@ def resembled(law: Law, target: Target) -> Target | None:
 def rebuilt_target(
     target: Target, subject: Subject, law: Law, settings: Settings
 ) -> Target | Silence:
-    """The target that a law is measured on: itself, or, where ``law.rebuild`` asks for it, with another
-    number of features; or why that cannot be built.
+    """Return the target that a law is measured on: itself or, if ``law.rebuild`` is set, with
+    another number of features; or why that cannot be built.
     """
     if law.rebuild is None:
         return target
@@ -154,7 +153,7 @@ def rebuilt_target(
 def rebuilt(
     target: Target, subject: Subject, law: Law, settings: Settings
 ) -> tuple[Target, Subject] | Silence:
-    """The target that a law is measured on, and its subject; or why they cannot be built."""
+    """Return the target that a law is measured on and its subject, or why they cannot be built."""
     wider = rebuilt_target(target, subject, law, settings)
     if isinstance(wider, Silence):
         return wider

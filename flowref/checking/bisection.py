@@ -1,4 +1,4 @@
-"""A batch that raises, cut down to the rows that raise: the others are still measured."""
+"""Bisection of a batch that raises: the rows that do not raise are still measured."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from flowref.checking.measurement import measure
 from flowref.model import Array, Batch, Law, Subject, Undecidable, Unsupported
 
-# In at most this many measurements; what is not told apart by then counts as raising.
+# The most measurements; rows that are not separated by then count as raising.
 BISECTIONS = 24
 
 
 class Split(NamedTuple):
-    """Row numbers that can be measured, row numbers that raise, and the error of the smallest
-    raising set.
+    """Row numbers that can be measured, row numbers that raise, and the error of the smallest set
+    that raises.
     """
 
     measurable: Array
@@ -24,7 +24,9 @@ class Split(NamedTuple):
 
 
 def bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> Split:
-    """The rows of a batch whose measurement raised ``error``, told apart by halving."""
+    """Split the rows of a batch whose measurement raised ``error`` by halving it. Rows not
+    separated after `BISECTIONS` measurements count as raising.
+    """
     measurable: list[int] = []
     raising: list[int] = []
     stack, left, smallest = [np.arange(len(batch.x))], BISECTIONS, len(batch.x)
@@ -39,7 +41,7 @@ def bisect(law: Law, subject: Subject, batch: Batch, error: Exception) -> Split:
                 measure(law, subject, batch.rows(rows))
                 measurable += rows.tolist()
                 continue
-        except (Unsupported, Undecidable):  # the calls returned, and the law has nothing to say
+        except (Unsupported, Undecidable):  # the calls returned, only the law is undecided
             measurable += rows.tolist()
             continue
         except Exception as raised:

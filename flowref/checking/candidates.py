@@ -1,4 +1,4 @@
-"""Simpler points: what a shrinker tries instead of a point, simplest first."""
+"""Candidates for simpler points, simplest first."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import numpy as np
 
 from flowref.model import Array, Support
 
-# Coordinates that are tried as the only ones that are not zero, and those that are made simpler one
-# at a time: the largest.
+# How many of the largest coordinates are tried as the only nonzero one, and simplified one at a time.
 ALONE, SINGLES = 8, 24
 
 
 def fewer_coordinates(support: Support, point: Array) -> Array:
-    """Points in the support of which more coordinates are zero: all, all but one, or one more.
-    Shape ``(candidates, *point.shape)``; there may be none.
+    """Return points of the support with more zero coordinates: all, all but one, or one more than
+    in ``point``. Shape ``(candidates, *point.shape)``; there may be none.
     """
     flat = point.reshape(-1)
     rows = [np.zeros_like(flat)]
@@ -30,7 +29,9 @@ def fewer_coordinates(support: Support, point: Array) -> Array:
 
 
 def rounder_numbers(support: Support, point: Array) -> Array:
-    """Points in the support in simpler numbers, in all coordinates or in one; shaped as above."""
+    """Return points of the support with rounder numbers in all coordinates or in one,
+    ``(candidates, *point.shape)``.
+    """
     flat = point.reshape(-1)
     rows = [np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
     rows += [np.array([rounded_number(value, digits) for value in flat]) for digits in (1, 2, 3)]
@@ -45,13 +46,11 @@ def rounder_numbers(support: Support, point: Array) -> Array:
 
 
 def _largest(flat: Array) -> Array:
-    """The indices of coordinates that are not zero, the largest first."""
     order = np.argsort(-np.abs(flat), kind="stable")
     return np.asarray(order[: np.count_nonzero(flat)])
 
 
 def _rows_in_support(support: Support, point: Array, rows: list[Array]) -> Array:
-    """Rows in the shape of a point, those in the support."""
     rows = [row for row in rows if np.isfinite(row).all()]
     if not rows:
         return np.zeros((0, *point.shape))
@@ -60,7 +59,7 @@ def _rows_in_support(support: Support, point: Array, rows: list[Array]) -> Array
 
 
 def complexity(point: Array) -> tuple[int, int]:
-    """How hard a point is to read: how many coordinates are not zero, and what they cost."""
+    """How hard a point is to read: the number of nonzero coordinates, and the sum of their `cost`."""
     return int(np.count_nonzero(point)), sum(cost(float(value)) for value in point.reshape(-1))
 
 
@@ -92,7 +91,7 @@ def cost(value: float) -> int:
 
 
 def rounded_number(value: float, digits: int) -> float:
-    """A number to so many significant decimal digits.
+    """Round a number to ``digits`` significant decimal digits.
 
     >>> rounded_number(-0.0123, 1)
     -0.01

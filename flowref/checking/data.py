@@ -1,5 +1,5 @@
-"""A user's own points: a few hundred rows of the data, the same in every process, at which laws are
-measured as well as at drawn points.
+"""A user's data: a few hundred rows, the same in every process, at which laws are measured in
+addition to drawn points.
 """
 
 from __future__ import annotations
@@ -31,22 +31,21 @@ from flowref.model import (
 )
 from flowref.model.manifold import NEAR
 
-# Rows that are picked, the seeds of what is measured there, and the coordinates and the rows times
-# operations of a round trip that one call takes.
+# The most rows used, the coordinates of one call, and its rows times operations of a round trip.
 PICKED, ENTRIES, ROW_OPERATIONS = 512, 2**16, 4_000_000
-# The coordinates of one call of a law that may differentiate: at each of them.
+# The coordinates of one call of a law that differentiates by each of them.
 DIFFERENTIATED = 2**12
-# Axes of an event that are tried in other orders.
+# Events of at most this many axes are tried in other axis orders.
 MOST_AXES = 4
-# Visits of the data: their weights as given, and after training; and all rows in one call.
+# Example on data with 48 rows, and one on all rows in one call.
 DATA = Example(0.0, 48, "data", 12)
 ALL = Example(0.0, 0, "data", 21)
 
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of a user's data that a target takes: ``x`` and ``context``, with their ``numbers`` in the
-    data. ``notes``: what was left out or done to them, a phrase each.
+    """Rows of a user's data that a target accepts: ``x``, ``(n, *event)``, and ``context``, with
+    their row ``numbers``. ``notes``: phrases about rows left out or transformed.
     """
 
     rows: Rows
@@ -57,12 +56,12 @@ class Data:
 
     @property
     def words(self) -> str:
-        """How many of them there are, of how many."""
+        """How many rows are used, of how many."""
         told = f"at {len(self.x):,} of {self.rows.count:,} rows of {self.rows.name}"
         return "; ".join((told, *self.notes))
 
     def seen(self, x: Array) -> str:
-        """Where points come from, in words."""
+        """The row of the data that a point of ``x`` comes from, as text."""
         for point in x:
             found = np.flatnonzero((self.x == point).reshape(len(self.x), -1).all(1))
             if point.shape == self.x.shape[1:] and len(found):
@@ -71,8 +70,8 @@ class Data:
 
 
 def data_of(target: Target, settings: Settings) -> Data | None:
-    """The data of a measurement; None where there are none. Raises `DataError` in one sentence where
-    the target does not take them.
+    """Return the data of a measurement, None without data. Raises: `DataError` if the target does
+    not accept them.
     """
     if not settings.data:
         return None
@@ -80,8 +79,8 @@ def data_of(target: Target, settings: Settings) -> Data | None:
 
 
 def visits(law: Law) -> bool:
-    """Whether a law is measured at data: where it looks at the points that it is given, and at the
-    weights as given (what is a statement about moved weights alone is one about structure).
+    """Whether a law is measured at data: it must use the points of the batch and the unperturbed
+    weights.
     """
     looks = law.points != "beyond" and law.tolerance != STATISTICAL and law.size > 1
     return looks and 0.0 in law.scales
@@ -122,7 +121,7 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
             what, (low, high) = f"are not inside {support}", support.ends
             flat = x[finite].reshape(int(finite.sum()), -1)
             touching = ((flat >= low) & (flat <= high)).all()
-            way = ": scale them, or say what is taken with ?domain="
+            way = ": scale them, or declare the domain with ?domain="
             if touching and (flat % 1 == 0).any():
                 way = ": they touch its ends; add noise to levels, as in (x + u) / 256"
         raise DataError(f"all {len(x)} rows of {rows.name} that were picked {what}{way}")
@@ -130,7 +129,7 @@ def _fitted(target: Target, rows: Rows, seed: int) -> Data:
 
 
 def _lying_on(surface: Manifold, x: Array, rows: Rows) -> Array:
-    """Which rows lie on a manifold. Raises `DataError` where none does."""
+    """Mask ``(n,)`` of the rows on the manifold. Raises: `DataError` if none is."""
     off = np.asarray(surface.off(np.asarray(x, dtype=np.float64)))
     if not (off <= NEAR).any():
         least = np.nanmin(off, initial=np.inf)
@@ -142,13 +141,13 @@ def _lying_on(surface: Manifold, x: Array, rows: Rows) -> Array:
 
 
 def picked(count: int, shape: Shape, seed: int) -> Array:
-    """The numbers of the rows that are picked, in the order in which they are measured."""
+    """The numbers of the rows that are used, at most `PICKED`, in the order of measurement."""
     rng = np.random.default_rng(seed_of(seed, "data", count, *shape) % 2**63)
     return np.asarray(rng.choice(count, size=min(PICKED, count), replace=False))
 
 
 def _read_rows(rows: Rows, numbers: Array) -> Array:
-    """Rows by number, in that order, of a file that is read from its beginning to its end."""
+    """Read rows by number, in that order, from a file that is read sequentially."""
     order = np.argsort(numbers)
     try:
         values = rows.take(numbers[order])
@@ -162,7 +161,7 @@ def _read_rows(rows: Rows, numbers: Array) -> Array:
 
 
 def _refuse_other_shape(rows: Rows, event: Shape, target: Target) -> None:
-    """Refuse points of another shape, with the way to reshape them where they have as many entries."""
+    """Raise `DataError` for points of another shape, with the reshape that fits if there is one."""
     given = rows.shape
     if given == event or (given == () and event == (1,)):
         return
@@ -192,26 +191,26 @@ def _permuted_shape(shape: Shape, order: tuple[int, ...]) -> Shape:
 
 
 def _contexts(rows: Rows, numbers: Array, subject: Subject) -> tuple[Array | None, tuple[str, ...]]:
-    """The contexts beside the points, and what is to be said of them."""
-    wanted, beside = subject.context_shape, rows.context
+    """The contexts of the points, and phrases about them."""
+    wanted, given = subject.context_shape, rows.context
     if wanted is None:
-        unused = beside is not None and beside.name.endswith("context")
-        return None, (("its contexts are not used: the flow takes none",) if unused else ())
-    if beside is None:
+        unused = given is not None and given.name.endswith("context")
+        return None, (("their contexts are not used: the flow takes none",) if unused else ())
+    if given is None:
         return None, ("with drawn contexts: an npz with x and context gives its own",)
-    if beside.shape != wanted and not (beside.shape == () and wanted == (1,)):
+    if given.shape != wanted and not (given.shape == () and wanted == (1,)):
         raise DataError(
-            f"{beside.name} has contexts of shape {beside.shape}, and the flow takes {wanted}: give "
-            "them in its shape, or say it with ?context="
+            f"{given.name} has contexts of shape {given.shape}, and the flow takes {wanted}: give "
+            "them in its shape, or declare theirs with ?context="
         )
-    return _read_rows(beside, numbers).reshape(-1, *wanted), ("with their contexts",)
+    return _read_rows(given, numbers).reshape(-1, *wanted), ("with their contexts",)
 
 
 def _dequantized(
     x: Array, finite: Array, subject: Subject, seed: int
 ) -> tuple[Array, tuple[str, ...]]:
-    """Levels as the reals that a flow with a preprocessing of levels is about; other points as they
-    are.
+    """Levels plus uniform noise if the flow dequantizes, and a phrase about it; other points
+    unchanged.
     """
     width, scale = level_of(subject)
     if not width or not finite.any() or (x[finite] / (width / scale) % 1).any():
@@ -224,8 +223,8 @@ def _dequantized(
 
 
 def level_of(subject: Subject) -> tuple[float, float]:
-    """The distance of two levels of the data in its units, 0 where they have none, and what levels
-    are multiplied by: whole numbers from 0 up where their number is declared.
+    """Return the distance between two levels of the data, 0 for continuous data, and the factor
+    that levels are multiplied by.
     """
     declared = subject.preprocessing
     if declared is not None and declared.bins:
@@ -236,9 +235,8 @@ def level_of(subject: Subject) -> tuple[float, float]:
 def data_batch(
     subject: Subject, data: Data, example: Example, region: str, most: int | None = None
 ) -> Batch:
-    """The batch of an example at data: as many rows as one of drawn points has, and where the law
-    speaks of latents those of the rows; none where the subject tells no latents. ``most``: as in
-    `example_batch`.
+    """Return the batch of an example at data, ``(n, *event)``: latents of the rows if the law is
+    measured on latents, and no rows if the subject has no latents. ``most``: as in `example_batch`.
     """
     plain = example_batch(subject, replace(example, reach="near"), region, most)
     count = min(len(plain.x), len(data.x))
@@ -250,7 +248,7 @@ def data_batch(
 def all_rows(
     subject: Subject, data: Data, seed: int, region: str, differentiated: bool = False
 ) -> Batch:
-    """As many rows as one call takes; ``differentiated``: of a law of derivatives."""
+    """Return as many rows as one call can take; fewer if the law is ``differentiated``."""
     entries = DIFFERENTIATED if differentiated else ENTRIES
     size = math.prod(subject.density_shape)
     affordable = ROW_OPERATIONS // max(1, subject.operations)
@@ -265,7 +263,7 @@ def all_rows(
 def _placed(
     subject: Subject, data: Data, chosen: Array, drawn: Array | None, seed: int, region: str
 ) -> Batch:
-    """Rows of data as points of the set that a law speaks of."""
+    """Rows of data, mapped to latents if the law is measured there."""
     x = data.x[chosen]
     context = data.context[chosen] if data.context is not None else drawn
     context = None if context is None else context[: len(x)]
@@ -279,7 +277,7 @@ def _placed(
     with np.errstate(all="ignore"):
         try:
             latents = np.asarray(call(x, context).value, dtype=np.float64)
-        except Exception:  # what it raises there is the affair of laws of data
+        except Exception:  # laws measured on data report what it raises
             return batch.rows(slice(0, 0))
     if latents.shape != (len(x), *event):
         return batch.rows(slice(0, 0))
@@ -288,7 +286,7 @@ def _placed(
 
 
 def on_data_side(subject: Subject, region: str) -> bool:
-    """Whether the points that are drawn for a law are those of the data, and not latents."""
+    """Whether a law's points are data rather than latents."""
     if region == "data" or subject.forward is None:
         return True
     of_outputs = region == "latents" and subject.codomain is not None

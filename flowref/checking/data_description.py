@@ -1,4 +1,4 @@
-"""What data look like to a flow: a description for the report, of which nothing is judged."""
+"""A description of the data as the flow sees them, for the report; nothing is judged."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flowref.checking.data import ALL, all_rows, data_of, level_of, on_data_side
 from flowref.checking.settings import Settings
 from flowref.model import Array, Batch, Subject, Target
 
-# Draws of the base that latents are compared with.
+# Number of base draws that latents are compared with.
 DRAWS = 512
 
 
 def described(target: Target, settings: Settings) -> tuple[str, ...]:
-    """A phrase each: which rows of the data are looked at, how likely they are, and how their
-    latents lie beside draws of the base. Raises `DataError` where the target does not take them.
+    """Return phrases: which rows are used, their mean log-likelihood, and how their latents compare
+    with draws of the base. Raises: `DataError` if the target does not accept the data.
     """
     data = data_of(target, settings)
     if data is None:
@@ -27,12 +27,12 @@ def described(target: Target, settings: Settings) -> tuple[str, ...]:
     subject = loading.load(target)
     batch = all_rows(subject, data, ALL.seed, "data")
     which = "these rows" if len(batch.x) == len(data.x) else f"{len(batch.x)} of these rows"
-    told = (_likely(subject, batch, which), _latents(subject, batch))
-    return (data.words, *filter(None, told))
+    phrases = (_likely(subject, batch, which), _latents(subject, batch))
+    return (data.words, *filter(None, phrases))
 
 
 def _likely(subject: Subject, batch: Batch, which: str) -> str:
-    """The mean log-likelihood of the data, in bits per dimension too where levels are told."""
+    """Mean log-likelihood of the data in nats, and in bits per dimension for quantized data."""
     density = _finite_values(subject.log_prob, batch)
     if density is None:
         return ""
@@ -47,7 +47,9 @@ def _likely(subject: Subject, batch: Batch, which: str) -> str:
 
 
 def _latents(subject: Subject, batch: Batch) -> str:
-    """Mean, spread and extent of the latents, and their density beside that of draws."""
+    """Mean, deviation and maximum of the latents, and their mean log-density against that of base
+    draws.
+    """
     call = subject.calls.get(subject.normalizing)
     if call is None or not on_data_side(subject, "data") or subject.facts.surface is not None:
         return ""
@@ -72,12 +74,12 @@ def _latents(subject: Subject, batch: Batch) -> str:
 
 
 def _finite_values(call: Callable[..., Any] | None, batch: Batch) -> Array | None:
-    """What a call returns of a batch; None where it raises, or returns nan or inf."""
+    """The returned array; None if the call raises or returns nan or inf."""
     if call is None or not len(batch.x):
         return None
     try:
         with np.errstate(all="ignore"):
             values = np.asarray(call(batch.x, batch.context), dtype=np.float64)
-    except Exception:  # what it raises is the affair of laws
+    except Exception:  # laws report what it raises
         return None
     return values if np.isfinite(values).all() else None

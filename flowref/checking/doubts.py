@@ -1,5 +1,5 @@
-"""Reasons to doubt an accusation that can be measured: float32 arithmetic or half precision within, a
-kink at the point, and what was rounded while the object was built.
+"""Measured reasons to dismiss a violation: float32 or half precision inside, a kink at the point,
+rounding while the object was built.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from flowref.checking.tolerance import judge
 from flowref.model import VALUES, Batch, Law, Subject, seed_of
 from flowref.model.budget import Beyond
 
-# How far beside a point a law of derivatives is measured again, relative to 1 + |x|.
+# Distance at which a derivative law is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
-# Points that single precision holds are moved by this much, so that a cast of them shows.
+# Points representable in float32 are moved by this much, so that a cast to float32 shows.
 OFF_SINGLE = 2.0**-40
-# How often an object is built again under random rounding, and how often in any case; a residual that
-# is then this many times larger than what that explains is clear.
+# Rebuilds under random rounding, the fewest of them, and the factor over the explained residual at
+# which fewer suffice.
 BUILDS, FEWEST_BUILDS, CLEAR = 8, 3, 8.0
-# The same of an object whose calls are heavy.
+# The same for an object whose calls are expensive.
 FEWEST_OF_HEAVY, CLEAR_OF_HEAVY = 1, 1000.0
 
-# Calls of which every law speaks, and those of which laws speak that need them.
+# Calls that every law may test, and those that are tested only by laws that need them.
 READ, NEEDED = ("forward", "inverse", "log_prob"), ("score",)
 
-# What a derivative that passes through half precision may be off, relatively; what laws need that
-# compare derivatives with differences, and those that take them in closed form.
+# Relative error of a derivative through half precision; abilities of laws that compare derivatives
+# with differences, and of laws that take them in closed form.
 HALF = 2.0**-4
 STEPPED, COARSE = frozenset({"vjp", "slope"}), frozenset({"jacobian"})
-IN_HALF = "it computes in half precision within: its derivatives are that coarse, and not judged"
+IN_HALF = "it computes in half precision inside: its derivatives are too coarse to be judged"
 
 
 def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
-    """Whether float32 arithmetic feeds the outputs of a float64 subject that a law speaks of: a log-det
-    in single precision excuses nothing of the values beside it.
+    """Whether a float32 intermediate affects the tested output of a float64 subject. A float32
+    log-det does not excuse errors of the values returned with it.
     """
     values = law.about == VALUES
     calls = (*READ, *(name for name in NEEDED if name in law.needs))
@@ -50,7 +50,7 @@ def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
 
 
 def _narrow(subject: Subject, rows: Batch, values: bool, calls: Sequence[str]) -> bool:
-    """Whether it feeds the outputs of some calls at these points."""
+    """Whether a float32 intermediate affects the outputs of some calls at these points."""
     for which in calls:
         if which not in subject.calls:
             continue
@@ -66,15 +66,15 @@ def _narrow(subject: Subject, rows: Batch, values: bool, calls: Sequence[str]) -
                 )
                 if seen.float32 and not (values and seen.beside):
                     return True
-        except Exception:  # what a call does is the laws' affair; here only its precision matters
+        except Exception:  # laws report what a call raises; only its precision matters here
             continue
     return False
 
 
 def without_half_precision_violations(judgement: Judgement) -> Judgement:
-    """Of the violations of a law that takes derivatives those which half precision inside of a call does
-    not explain. The map is made of steps there, so differences tell nothing; derivatives in closed
-    form are as coarse as it. Laws of values speak of the map as it is.
+    """Dismiss violations of a derivative law that half precision inside a call explains: finite
+    differences of a staircase are meaningless, and closed-form derivatives are as coarse as the
+    format. Laws of values are unaffected.
     """
     measurement = judgement.measurement
     subject, batch, needs = measurement.subject, measurement.batch, measurement.law.needs
@@ -86,21 +86,20 @@ def without_half_precision_violations(judgement: Judgement) -> Judgement:
 
 
 def _in_half(subject: Subject, batch: Batch) -> bool:
-    """Whether a call computes anything in half precision."""
     for which in ("forward", "log_prob"):
         if which not in subject.calls:
             continue
         try:
             if subject.calls[which].observe(batch.x, batch.context, default=subject.dtype).half:
                 return True
-        except Exception:  # what a call does is the laws' affair; here only its precision matters
+        except Exception:  # laws report what a call raises; only its precision matters here
             continue
     return False
 
 
 def without_kink_violations(judgement: Judgement) -> Judgement:
-    """Keep violations of derivative laws that persist beside the point; the others sit on a kink,
-    where any one-sided derivative is right.
+    """Keep violations of derivative laws that persist next to the point; the others lie on a kink,
+    where every one-sided derivative is right.
     """
     measurement = judgement.measurement
     law, batch = measurement.law, measurement.batch
@@ -119,7 +118,7 @@ def without_kink_violations(judgement: Judgement) -> Judgement:
             there = measurement.again(batch._replace(x=x))
             far = measurement.subject.cost.heavy and there.size > CLEAR_OF_HEAVY * judgement.allowed
             persists |= far if np.all(far) else judge(there).violated
-        except Exception:  # where the law cannot be measured, nothing persists
+        except Exception:  # a law that cannot be measured there confirms nothing
             continue
         if persists[judgement.violated].all():
             break
@@ -130,9 +129,9 @@ def without_kink_violations(judgement: Judgement) -> Judgement:
 
 
 def built_again(judgement: Judgement) -> Judgement:
-    """Keep violations that are larger than what rounding while the object is built makes of the
-    residual: an exponential and its inverse, computed once and kept, are off by errors that no noise
-    within a call shows. Each build is one of the same random states, with noise of its own.
+    """Keep violations larger than rounding during construction explains: an exponential and its
+    inverse, computed once and stored, carry errors that noise inside calls cannot show. Each
+    rebuild has the same random state and its own noise.
     """
     measurement, violated = judgement.measurement, judgement.violated
     rebuilt, precision = measurement.subject.rounded_build, measurement.precision
@@ -159,7 +158,7 @@ def built_again(judgement: Judgement) -> Judgement:
             far = size > CLEAR_OF_HEAVY * known
             if heavy and run + 1 >= FEWEST_OF_HEAVY and far[violated].all():
                 break
-    except (Beyond, Exception):  # it cannot be measured then, and nothing is explained
+    except (Beyond, Exception):  # it cannot be rebuilt, so nothing is explained
         return judgement
     allowed = judgement.allowed + explained
     outcome = np.where(violated & (size <= allowed), HELD, judgement.outcome)

@@ -1,4 +1,4 @@
-"""How large the error of a violation is: in nats, and against the rounding of single precision."""
+"""The size of a violation's error: in nats, and relative to float32 rounding."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from flowref.model import ROUNDING, Array, Size
 # Points at which a typical error is measured: ordinary ones, since a mean over points of all
 # magnitudes would be that of the farthest.
 ORDINARY = Example(0.0, 48, "near", 15)
-# Where the largest of their errors is no larger than this share of that of the violation, they do not show it.
+# Ordinary points show the violation only if their largest error exceeds this share of the violation's.
 SHOWN = 1e-6
 
 
 def error_size(judgement: Judgement) -> Size | None:
-    """The size of the error of a log-det or log-density in nats; None where the law measures no such.
-
-    Measured over ordinary points in the same condition, or over the batch that showed the violation where it is
-    no error there.
+    """Return the error of a log-det or log-density in nats, None for other laws. It is measured at
+    ordinary points in the same condition, or on the violating batch if ordinary points show no
+    error.
     """
     measurement = judgement.measurement
     errors = _nats(measurement)
@@ -42,7 +41,7 @@ def error_size(judgement: Judgement) -> Size | None:
 
 
 def _nats(measurement: Measurement) -> Array | None:
-    """The errors of the points that the law decides and that have one."""
+    """Errors in nats at the decidable points with a finite error; None if the law measures none."""
     residual = measurement.residual
     if residual.nats is not None:
         errors = np.abs(np.asarray(residual.nats, dtype=np.float64)).reshape(-1)
@@ -57,19 +56,19 @@ def _nats(measurement: Measurement) -> Array | None:
 
 
 def _ordinary_errors(measurement: Measurement) -> Array | None:
-    """The errors at ordinary points; None where they cannot be measured."""
+    """Errors in nats at ordinary points; None if they cannot be measured."""
     law = measurement.law
     try:
         example = replace(ORDINARY, batch=min(ORDINARY.batch, law.size))
         batch = example_batch(measurement.subject, example, law.points)
         return _nats(measurement.again(batch))
-    except Exception:  # points that are refused have no error
+    except Exception:  # rejected points have no error
         return None
 
 
 def below_single(judgement: Judgement) -> Array:
-    """Which violating points, ``(batch,)``, are off by less than single precision rounds: by
-    $2^{-24}$ of the scale of what is compared, of laws that are judged against rounding in double precision.
+    """Mask ``(n,)`` of violating points whose residual is below float32 rounding, $2^{-24}$ of the
+    compared scale; only for laws judged against float64 rounding.
     """
     measurement = judgement.measurement
     if measurement.law.tolerance != ROUNDING or measurement.precision != DOUBLE:
@@ -79,10 +78,10 @@ def below_single(judgement: Judgement) -> Array:
 
 
 def is_minor(judgement: Judgement) -> bool:
-    """Whether all violating points are off by less than single precision rounds."""
+    """Whether every violation is below float32 rounding."""
     return bool((below_single(judgement) == judgement.violated).all())
 
 
 def without_minor(judgement: Judgement) -> Judgement:
-    """The judgement without violations below the rounding of single precision."""
+    """The judgement with violations below float32 rounding set to undecided."""
     return judgement.with_outcome(np.where(below_single(judgement), UNDECIDED, judgement.outcome))

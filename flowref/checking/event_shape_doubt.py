@@ -1,5 +1,5 @@
-"""A last doubt: an event shape that nothing but calls told may be another one. What holds at an event
-that the calls fit as well is not accused at the one that was taken.
+"""Violations at a guessed event shape are dismissed if the law holds at another shape that the
+calls accept as well.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from flowref.checking.points import example_batch
 from flowref.checking.tolerance import judge
 from flowref.model import VOLUME, Shape, Target
 
-# Points at which another event is tried.
+# Points at which another event shape is tried.
 ROWS = 16
 
 
 def doubted(judgement: Judgement, target: Target, example: Example) -> str:
-    """Why a violation is none that can be told: the event at which the law holds, and the option that
-    decides; empty where the event is no guess, or the law is violated at all that fit.
+    """Return why a violation may come from a wrong event shape: the shape at which the law holds,
+    and the option that decides. Empty if the shape was not guessed, or the law is violated at every
+    shape.
     """
     subject, law = judgement.measurement.subject, judgement.measurement.law
     if not subject.facts.guessed or law.about != VOLUME:
@@ -36,7 +37,7 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
 
 
 def _holds(accused: Measurement, target: Target, example: Example, event: Shape) -> bool:
-    """Whether the law holds at points of another event, at each that can be told."""
+    """Whether the law holds at points of another event shape, at every decidable one."""
     law, condition = accused.law, replace(accused.condition, data=False)
     bare = target.without("event")
     options = (*bare.options, ("event", ",".join(map(str, event))))

@@ -1,5 +1,5 @@
-"""What to draw: examples (which weights, how many points, how far out), a schedule first and then
-what Hypothesis chooses from small finite sets.
+"""What is drawn: weights, number of points and their reach. A fixed schedule first, then choices of
+Hypothesis from small finite sets.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ SEEDS = tuple(range(1000))
 
 @dataclass(frozen=True, order=True)
 class Example:
-    """One batch to measure: parameter perturbation, number of points, how far out they lie, a seed,
-    which build, and whether it was trained.
+    """One batch to measure: parameter perturbation, number of points, how far out they lie, seed,
+    build and whether it was trained.
 
-    Objects draw their parameters when they are built; ``build`` other than 0 is one of another
-    random state, since some are wrong for some initial values only (a matrix whose determinant is
-    negative).
+    ``build`` other than 0 is built from another random state, since some objects are wrong for some
+    initial values only (a matrix with negative determinant).
     """
 
     scale: float
@@ -35,7 +34,7 @@ class Example:
     trained: bool = False
 
 
-# What every law sees first, in this order; Hypothesis draws from there on.
+# The first examples of every law, in this order; Hypothesis draws the rest.
 SCHEDULE = (
     Example(0.0, 48, "wide", 1),
     Example(0.3, 48, "wide", 3),
@@ -49,12 +48,12 @@ SCHEDULE = (
     Example(0.0, 7, "near", 10, build=2),
 )
 
-# What laws see last, of something that can be trained.
+# The last example of a trainable subject.
 TRAINED = Example(0.0, 48, "wide", 11, trained=True)
 
-# What is tried where nothing could be said of moved weights: of wide and of deep nets even a tenth of
-# what others bear is too much, and as they are given their last layers are often zero. The largest comes
-# first, since what is wrong shows with the square of it, and more.
+# Tried if no perturbed weights could be judged: wide and deep nets saturate at a tenth of the usual
+# perturbation, and their unperturbed last layers are often zero. The largest comes first, since errors
+# grow at least with its square.
 GENTLE = (
     Example(0.1, 48, "near", 14),
     Example(0.03, 48, "near", 12),
@@ -77,7 +76,7 @@ providers.AVAILABLE_PROVIDERS.setdefault("flowref", f"{__name__}.PlainProvider")
 
 
 def _nearer(example: Example) -> Example:
-    """The example, with ordinary points where the weights are as given."""
+    """The example with ordinary points if the weights are unperturbed."""
     return example if example.scale else replace(example, reach="near")
 
 
@@ -90,11 +89,12 @@ def explore(
     first: float | None = None,
     near: bool = False,
 ) -> None:
-    """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, then what
-    Hypothesis draws. What is to come ``first`` may be the only one that is measured: a perturbation,
-    with an example of its own where the schedule has none so small. If ``near``, points are ordinary
-    ones where the weights are as given. ``visit`` may raise to stop, and is then called again with
-    the same example.
+    """Call ``visit`` with ``effort`` examples of at most ``largest`` points: the schedule, then
+    Hypothesis draws.
+
+    ``first``: the perturbation that comes first, since it may be the only one measured; it gets an
+    example of its own if the schedule has none so small. ``near``: unperturbed weights are measured
+    at ordinary points. ``visit`` may raise to stop, and is then called again with the same example.
     """
     planned = [
         replace(example, batch=min(example.batch, largest))

@@ -1,4 +1,4 @@
-"""What was judged: one outcome per point, and the numbers behind it."""
+"""A judgement: one outcome per point, and the numbers behind it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HELD, VIOLATED, UNDECIDED, DROPPED, TRIVIAL = "held", "violated", "undecided", "
 
 @dataclass(frozen=True)
 class Judgement:
-    """A measurement judged.
+    """A measurement judged, with arrays of shape ``(batch,)``.
 
-    ``outcome``, ``allowed`` and ``explained`` (the part of it that measured rounding accounts for)
-    are ``(batch,)``; ``replicas``: how many randomly rounded runs decided; ``acquitted``: by a
-    second oracle, for the point that violated most; ``isolated``: which points violate alone; ``excused``:
-    how many by which facts.
+    ``outcome``; ``allowed``; ``explained``: the part of it due to measured rounding; ``replicas``:
+    the randomly rounded runs that decided; ``acquitted``: whether a second oracle dismissed the
+    worst point; ``isolated``: points that violate while their neighborhood holds; ``excused``:
+    number of points exempt by each fact.
     """
 
     measurement: Measurement
@@ -35,7 +35,7 @@ class Judgement:
 
     @property
     def violated(self) -> Array:
-        """Which points violate, ``(batch,)``."""
+        """Mask of the violating points, ``(batch,)``."""
         return np.asarray(self.outcome == VIOLATED)
 
     @property
@@ -45,14 +45,16 @@ class Judgement:
 
     @property
     def margin(self) -> Array:
-        """Residual over allowed; inf where nothing is allowed or the residual is not finite."""
+        """Residual over allowed, ``(batch,)``; inf if nothing is allowed or the residual is not
+        finite.
+        """
         size = self.measurement.size
         with np.errstate(all="ignore"):
             ratio = size / self.allowed
         return np.where(np.isfinite(ratio), ratio, np.where(size == 0, 0.0, np.inf))
 
     def worst(self) -> int:
-        """The violated point with the largest finite margin, else any violated point."""
+        """Index of the violating point with the largest finite margin, else of any violating point."""
         margin = np.where(self.violated, self.margin, -1.0)
         finite = np.where(np.isfinite(margin), margin, -1.0)
         return int(finite.argmax() if (finite > 0).any() else margin.argmax())
@@ -69,5 +71,5 @@ class Judgement:
         )
 
     def with_outcome(self, outcome: Array, reason: str = "") -> Judgement:
-        """The same numbers with other outcomes, and the reason for them if there is a new one."""
+        """The same numbers with other outcomes; an empty reason keeps the old one."""
         return replace(self, outcome=outcome.astype(object), reason=reason or self.reason)

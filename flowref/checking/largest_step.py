@@ -1,4 +1,4 @@
-"""How far the parameters of a heavy object may be moved such that there is still something to judge."""
+"""The largest parameter perturbation at which an expensive object can still be judged."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from flowref import loading
 from flowref.model import Condition, Subject, Target, draw_points
 from flowref.model.target import History
 
-# What comes back is as near as this, relative to 1 + |x|, and images are no larger.
+# Tolerance of the round trip relative to 1 + |x|, and the largest image.
 RETURNED, LARGEST = 1e-3, 1e6
-# Layers that each enlarge by a factor that grows with the perturbation make the logarithm of an image
-# grow with it. What would leave so many times the one that is ordinary is not tried.
+# The logarithm of an image grows linearly with the perturbation, by the layers' factors. Perturbations
+# predicted to exceed this multiple of log(LARGEST) are skipped.
 HOPELESS = 2.0
 # An image that overflows is at least this large.
 ENORMOUS = 1e308
-# Objects that were asked about.
+# Size of the cache, in objects.
 KEPT = 8
 _KNOWN: dict[tuple[Target, tuple[float, ...], History], tuple[Any, float]] = {}
 
 
 def bearable(target: Target, scales: Sequence[float], history: History = "warm") -> float:
-    """The first of these perturbations with which an ordinary point has an image of ordinary size and
-    comes back from it; else the first with such an image, since a way back that misses by far
-    whatever the perturbation is not rounding; 0 if there is none. Asked once of an object.
+    """Return the first of these perturbations at which an ordinary point has an image of ordinary
+    size and returns from it; else the first with such an image, since an inverse that misses by far
+    at any perturbation is not rounding; 0 if there is none. Cached per object.
     """
     recipe, key = loading.recipe_of(target), (target, tuple(scales), history)
     if key not in _KNOWN or _KNOWN[key][0] is not recipe:  # a file may have changed
@@ -38,7 +38,7 @@ def bearable(target: Target, scales: Sequence[float], history: History = "warm")
 
 
 def _bearable(target: Target, scales: Sequence[float], history: History) -> float:
-    if history != "warm":  # what is moved farther there is not tried again
+    if history != "warm":  # what fails in the warm state is not tried again
         most = bearable(target, scales)
         scales = [scale for scale in scales if scale <= most]
     known: dict[float, tuple[float, bool]] = {}
@@ -63,15 +63,17 @@ def _bearable(target: Target, scales: Sequence[float], history: History) -> floa
             imaged = imaged or scale
         if size > LARGEST:
             growth = math.log(min(size, ENORMOUS)) / scale
-        elif math.isnan(size) and not tried(min(scales))[0] <= LARGEST:  # it tells no growth
+        elif (
+            math.isnan(size) and not tried(min(scales))[0] <= LARGEST
+        ):  # no growth rate can be inferred
             return imaged
     return imaged
 
 
 def image_size_and_invertibility(subject: Subject) -> tuple[float, bool]:
-    """The largest entry of the image of a point of the domain, and whether the point comes back where
-    there is a way back that takes no more than the way there. A subject that has no map has an
-    ordinary one, and it does.
+    """Return the largest entry of the image of one point of the domain, and whether the inverse
+    returns the point; True if the inverse is missing or iterative. ``(0, True)`` for a subject
+    without a map.
     """
     forward, inverse = subject.forward, subject.inverse
     if forward is None:
@@ -88,7 +90,7 @@ def image_size_and_invertibility(subject: Subject) -> tuple[float, bool]:
         return size, True
     try:
         back = np.asarray(inverse(image, context).value, dtype=np.float64)
-    except Exception:  # other laws say so
+    except Exception:  # round-trip laws report it
         return size, False
     if back.shape != x.shape:
         return size, False

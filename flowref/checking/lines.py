@@ -1,8 +1,8 @@
 """The line scan: about a thousand points in one batch, along coordinate axes, diagonals and random
-lines, at all the numbers at which a formula may change.
+lines, at all numbers where a formula may change.
 
-A bug at a single knot, at zero, at whole numbers, in a tail or at a bound is missed by points that
-are drawn; values of the object's own numbers are told by `Subject.numbers`.
+Drawn points miss a bug at a single knot, at zero, at whole numbers, in a tail or at a bound;
+`Subject.numbers` returns the constants of the object.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from flowref.checking.measurement import Measurement
 from flowref.checking.tolerance import SCREEN
 from flowref.model import ROUNDING, Array, Batch, Subject, Support, draw_points, seed_of
 
-# Events of so many entries are scanned, at so many points, as long as a call on all of them costs
-# no more than so many rows times operations of a round trip; and those that are worth a scan.
+# Largest event that is scanned, number of points, the most rows times operations of a round trip, and
+# the fewest points worth a scan.
 ENTRIES, ROWS, ROW_OPERATIONS, FEWEST = 16, 1000, 4_000_000, 100
-# How many of the object's own numbers are taken, and how far a point goes where nothing ends it.
+# How many of the object's constants are used, and the farthest coordinate of an unbounded set.
 NUMBERS, FARTHEST = 40, 1e6
-# Bins that a bounded interval is divided into: knots of equal widths.
+# Numbers of equal bins that a bounded interval is divided into, for knots.
 BINS = (3, 5, 7, 8, 10, 16)
-# How far out a residual that is not finite is judged: a corner of a box of 16 overflows many maps.
+# Non-finite residuals are judged up to this coordinate: many maps overflow at the corner of a box of 16.
 FINITE = 4.0
-# Conspicuous points that are judged: those that stand out most, and as many again over all sizes.
+# Judged points: this many with the largest residuals, and as many spread over all magnitudes.
 JUDGED = 24
 
 
 def scan(subject: Subject, region: str, seed: int) -> Batch:
-    """The points of a scan of the set that a law speaks of, all with one context; none where the
-    event is large, or calls cost too much.
+    """Return the points of a scan of a law's region, ``(n, *event)``, with one context; no rows if
+    the event is large or calls are expensive.
     """
     support, event = subject.drawn(region)
     size = math.prod(event)
@@ -57,13 +57,13 @@ def scan(subject: Subject, region: str, seed: int) -> Batch:
 
 
 def _evenly_spaced_rows(rows: Array, count: int) -> Array:
-    """Indices of the second half of a scan that is too long, evenly over what the first leaves."""
+    """Indices that thin the second half of a scan that is too long."""
     return np.linspace(count // 2, len(rows) - 1, count - count // 2).astype(int)
 
 
 def marks(support: Support, numbers: Iterable[float]) -> list[float]:
-    """The coordinates of a scan inside a set, each once: the object's own numbers and their
-    neighbors, then whole and half numbers, zero and around it, and out to the ends.
+    """Return the distinct coordinates of a scan inside a set: the object's constants and their
+    neighbors, then whole and half numbers, values around zero, and magnitudes up to the ends.
     """
     low, high = support.low, support.high
     own = list(dict.fromkeys(abs(float(number)) for number in numbers if math.isfinite(number)))
@@ -85,7 +85,7 @@ def marks(support: Support, numbers: Iterable[float]) -> list[float]:
 
 
 def _around(number: float) -> Iterator[float]:
-    """A number of either sign, its neighbors, and points beside it."""
+    """A number of either sign, its floating-point neighbors, and points 1e-6 away."""
     for value in (number, -number):
         yield value
         yield from (float(np.nextafter(value, end)) for end in (np.inf, -np.inf))
@@ -93,8 +93,8 @@ def _around(number: float) -> Iterator[float]:
 
 
 def along_axes(support: Support, values: list[float], size: int, rng: np.random.Generator) -> Array:
-    """Each value in one coordinate of an ordinary point, in another one of a point that is the same
-    everywhere, and in all coordinates, ``(rows, size)``.
+    """Return each value in one coordinate of an ordinary point, in another coordinate of one fixed
+    point, and in all coordinates: ``(rows, size)``.
     """
     count = len(values)
     every, column = np.arange(count), np.arange(count) % size
@@ -110,7 +110,9 @@ def along_axes(support: Support, values: list[float], size: int, rng: np.random.
 
 
 def along_lines(support: Support, count: int, size: int, rng: np.random.Generator) -> Array:
-    """Points on a few random lines through the set, dense at first and then farther apart."""
+    """Return points on four random lines through the set, dense at first and then farther apart,
+    ``(count, size)``.
+    """
     start, end = (draw_points(support, (4, size), rng) for _ in range(2))
     line = np.arange(count) % 4
     if support.bounded:
@@ -121,8 +123,8 @@ def along_lines(support: Support, count: int, size: int, rng: np.random.Generato
 
 
 def conspicuous(measurement: Measurement) -> Array:
-    """Row numbers of a scan that are worth a judgement: residuals beyond the screen, at most so
-    many.
+    """Return the rows of a scan that are judged: residuals beyond the screen, at most ``2 *
+    JUDGED``.
     """
     size, unit = measurement.size, measurement.precision.unit
     allowed = measurement.bound

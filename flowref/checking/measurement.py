@@ -1,4 +1,4 @@
-"""What is measured: the one value that is judged, reviewed, made simpler and recorded."""
+"""A measurement: the value that is judged, reviewed, shrunk and recorded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class Precision:
 
 
 DOUBLE = Precision(2.0**-53, 2.0**10, 64.0)
-# Noise of nearly the size of rounding: it tells errors that have saturated from errors that nothing
-# explains.
+# Noise of nearly the size of rounding separates saturated errors from unexplained ones.
 FINE = Precision(2.0**-53, 4.0, 64.0)
 # Noise cannot be amplified below what float32 itself rounds to, so M = 1 there.
 SINGLE = Precision(2.0**-24, 1.0, 32.0)
@@ -35,8 +34,9 @@ def precision_of(subject: Subject) -> Precision:
 
 
 def measure(law: Law, subject: Subject, batch: Batch) -> Residual:
-    """The residual of a law on a copy of the inputs: a subject that works in place must not corrupt
-    its own counterexample.
+    """Return the residual of a law on a copy of the inputs: a subject that works in place must not
+    corrupt its own counterexample. In an inverted condition the names of the directions are swapped
+    back.
     """
     context = None if batch.context is None else batch.context.copy()
     with np.errstate(all="ignore"):
@@ -51,8 +51,8 @@ def measure(law: Law, subject: Subject, batch: Batch) -> Residual:
 class Measurement:
     """One law measured on one batch of one subject.
 
-    ``precision``: the format it is judged at; ``root``: the seed that all noise follows from;
-    ``condition``: in which the subject was loaded.
+    ``precision``: the format it is judged at; ``root``: the seed of all noise; ``condition``: in
+    which the subject was loaded.
     """
 
     law: Law
@@ -77,12 +77,12 @@ class Measurement:
 
     @property
     def seed(self) -> int:
-        """Of what is drawn for this law alone."""
+        """The seed of this law's noise."""
         return seed_of(self.root, self.law.key)
 
     @property
     def moved(self) -> bool:
-        """Whether the parameters were moved away from where the target has them."""
+        """Whether the parameters were perturbed."""
         return self.condition.scale > 0
 
     @cached_property
@@ -97,5 +97,5 @@ class Measurement:
 
     @cached_property
     def bound(self) -> Array:
-        """What the law itself allows at each point, ``(batch,)``."""
+        """The error that the law itself allows at each point, ``(batch,)``."""
         return np.broadcast_to(np.asarray(self.residual.allowed, dtype=np.float64), self.size.shape)

@@ -1,4 +1,6 @@
-"""Errors that fall with the steps of a solver, and more slowly than it converges: they are none of its own."""
+"""Convergence orders: errors that fall with the solver's step, but more slowly than its values
+converge, are bugs.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,21 @@ from flowref.checking.measurement import Measurement, measure
 from flowref.model import VALUES, VOLUME, Batch, Subject, draw_points
 from flowref.model.convergence import TIMES, first_order, higher_order
 
-# Ordinary points at which orders are measured, and their seed: they are those of an object, wherever it is judged.
+# Number and seed of the ordinary points at which orders are measured, whatever batch is judged.
 ROWS, SEED = 8, 1
-# What was found of a subject, by law: each row that is judged, and each simpler one, asks for the same.
+# Cached result per subject and law: every judged or simplified row needs the same one.
 _found: WeakKeyDictionary[Callable[[int], Any], dict[str, bool]] = WeakKeyDictionary()
 
 
 def lags(measurement: Measurement) -> bool:
-    """Whether the error of a law is of first order in the length of steps, where the maps that it is about
-    are of a higher one: a divergence that is taken at another state or time than a method asks for, or a way
-    back that takes a step less than the way there.
+    """Whether the error of a law is of first order in the step length while the solver's maps
+    converge at a higher order: a divergence evaluated at another state or time than the method's,
+    or an inverse that takes one step fewer.
 
-    Fields that jump leave errors of first order, too, of no common sign. Of two ways of which one is of first order
-    the error is that of a simpler method, unless it evaluates its field as often at each step as the other, and a few
-    times less, or more, in all.
+    Fields with jumps also leave first-order errors, but without a common sign. If only one
+    direction is of first order, the error is that of a simpler method, unless both evaluate the
+    field equally often per step and differ by a constant number of operations. Cached per law and
+    subject.
     """
     refined, key = measurement.subject.refined, measurement.law.key
     if refined is None:
@@ -63,7 +66,7 @@ def _ordinary_batch(measurement: Measurement) -> Batch:
 
 
 def _values_of_directions(subjects: list[Subject], batch: Batch) -> list[list[np.ndarray]]:
-    """What both ways of each subject lead to, from the same points."""
+    """Values of forward and inverse for each number of steps, from the same points."""
     z = subjects[0].calls["forward"](batch.x, batch.context).value
     starts = {"forward": batch.x, "inverse": z}
     return [
@@ -74,7 +77,9 @@ def _values_of_directions(subjects: list[Subject], batch: Batch) -> list[list[np
 
 
 def _one_too_few(subjects: list[Subject], batch: Batch) -> bool:
-    """Whether the ways differ by the same number of operations however many steps they take."""
+    """Whether the operation counts of the directions differ by one constant at every number of
+    steps.
+    """
     z = subjects[0].calls["forward"](batch.x, batch.context).value
     apart = {
         one.calls["forward"].observe(batch.x, batch.context).operations

@@ -1,4 +1,4 @@
-"""Where a violation of a composite begins: the first part that violates the same law."""
+"""The first part of a composite that violates the same law."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from flowref.checking.settings import Settings
 from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
 from flowref.model import Batch, Subject, Target
 
-# What a law was measured on it speaks about, in whatever profile: its parts are asked for nothing
-# else.
+# The law was measured on the composite, so no profile excludes its parts.
 ANY_COST = Settings("thorough")
 
 
 def offending_part(target: Target, measurement: Measurement) -> str:
-    """The first part of a composite that violates the law at the point it is reached with; empty if
-    there is none.
+    """Return the first part that violates the law at the input with which it is reached, as text;
+    empty if there is none.
     """
     whole, law = measurement.subject, measurement.law
     try:
@@ -50,7 +49,7 @@ def offending_part(target: Target, measurement: Measurement) -> str:
 
 
 def _reached(whole: Subject, batch: Batch) -> list[Batch]:
-    """The inputs with which each part is reached."""
+    """The batch that enters each part."""
     reached, x = [], batch.x
     for part in whole.part_maps:
         reached.append(batch._replace(x=x))

@@ -1,8 +1,8 @@
-"""A picture of a violation: numbers measured beside its counterexample, once, when it is recorded.
+"""The figure of a violation, measured once at its counterexample when it is recorded.
 
-A law may bring its own (`Law.picture`). Without one, what a rounding law says of single points is
-measured along a ray through the counterexample, from very small inputs to very large ones; and what
-it compares, where that is two numbers a point, at ordinary points.
+A law may have its own (`Law.picture`). Otherwise a rounding law is measured along a ray through the
+counterexample, from very small to very large inputs, and the two compared numbers, if any, at
+ordinary points.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ from flowref.model import ROUNDING, Array, Batch, Figure, seed_of
 from flowref.model.budget import Beyond
 from flowref.model.figure import SCALE, rounded_series
 
-# Sizes of the input along the ray, of which one is the counterexample's own.
+# Sizes of the input along the ray; the counterexample's own is added.
 SIZES = 10.0 ** (np.arange(-12, 13) / 2)
-# Calls of so many operations, on events of so many entries, are not repeated for a picture.
+# The most operations of a call, and entries of a batch, that are measured for a figure.
 OPERATIONS, ENTRIES = 5_000, 1024
-# Where two numbers of a law are compared; digits of what is drawn on logarithmic axes, or as points.
+# Points at which two numbers of a law are compared; significant digits stored in a figure.
 ORDINARY, DIGITS = Example(0.0, 40, "near", 50), 4
 
 
 def picture(judgement: Judgement) -> Figure | None:
-    """The figure of a violation; None where there is none, or it cannot be measured: a verdict needs
-    no picture.
-    """
+    """Return the figure of a violation; None if there is none or it cannot be measured."""
     measurement = judgement.measurement
     subject, batch, law = measurement.subject, measurement.batch, measurement.law
     if subject.cost.heavy or subject.operations > OPERATIONS or batch.x.size > ENTRIES:
@@ -55,7 +53,9 @@ Series = dict[str, Sequence[float]]
 
 
 def along_ray(measurement: Measurement, point: Batch) -> Series:
-    """Errors, and what is allowed, at multiples of a point, or of a direction where it is zero."""
+    """Return errors and allowed errors at multiples of a point, or of a random direction if the
+    point is zero; empty if fewer than two can be measured.
+    """
     subject, law = measurement.subject, measurement.law
     support, _ = subject.drawn(law.points)
     rows = ray(point.x[0], measurement.seed)
@@ -72,8 +72,8 @@ def along_ray(measurement: Measurement, point: Batch) -> Series:
 
 
 def residual_operands(measurement: Measurement) -> tuple[str, Series]:
-    """The two numbers of which a law's residual is the difference, or the sum, at each point, with
-    their names; nothing where it is anything else.
+    """Return the names and values of the two numbers whose difference or sum is the residual at
+    each point; ``("", {})`` if it is neither.
     """
     subject, law = measurement.subject, measurement.law
     batch = example_batch(subject, ORDINARY, law.points)
@@ -96,7 +96,7 @@ def residual_operands(measurement: Measurement) -> tuple[str, Series]:
 
 
 def ray(point: Array, seed: int) -> Array:
-    """Multiples of a point ``(rows, *event)``, and the point itself, the smallest first."""
+    """Return multiples of a point, ``(rows, *event)``, and the point itself, the smallest first."""
     size = np.abs(point).max(initial=0.0)
     direction = point
     if not size or not np.isfinite(size):
@@ -108,13 +108,13 @@ def ray(point: Array, seed: int) -> Array:
 
 
 def _judged(measurement: Measurement, batch: Batch) -> list[tuple[float, float, float]]:
-    """Size of the input, error and what is allowed, of the rows that can be measured; in halves
-    where some raise.
+    """Input size, error and allowed error of the rows that can be measured; the batch is halved
+    while it raises.
     """
     try:
         residual = measure(measurement.law, measurement.subject, batch)
         judgement = judge(replace(measurement, batch=batch, residual=residual), purpose="picture")
-    except Exception:  # of a row that raises there is nothing to show
+    except Exception:  # a row that raises is left out
         half = len(batch.x) // 2
         if not half:
             return []

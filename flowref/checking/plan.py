@@ -1,5 +1,5 @@
-"""How the measurement of a law is laid out on a subject whose calls are heavy: how many rows, which
-calls, how many batches; by what was counted when it was loaded. Light subjects are measured as ever.
+"""The layout of a law on a subject with expensive calls: rows, calls and batches, from the costs
+counted at load. Cheap subjects use the defaults.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from flowref.model.budget import SECOND, Means, too_long
 from flowref.model.cost import BACKWARD, LinearCost
 from flowref.model.target import History
 
-# How many calls a law makes of a batch, as a rule, and how many of those that are measured again
-# under noise, each of which takes longer.
+# Typical calls of a law on a batch, and repetitions of them under noise.
 CALLS, AGAIN = 3, 6
-# The fewest rows that say something of how rows are kept apart, and the fewest of Jacobians.
+# The fewest rows that can show mixing of rows, and the fewest for Jacobians.
 FEWEST, FEWEST_JACOBIANS = 2, 1
-# A call is set aside by laws that can do without it where it takes this share of the work that is
-# planned for all; and laws that need it are not measured where it takes so many times as much.
-DEAR, DEAREST = 0.25, 6.0
-# What statistics of samples need at least, and may take of what is planned.
+# A call with this share of the planned work is left out by laws that do not need it; a law that needs
+# a call with this multiple of it is not measured.
+EXPENSIVE, TOO_EXPENSIVE = 0.25, 6.0
+# The fewest samples of a statistic, and the multiple of the planned work that they may take.
 SAMPLES, SAMPLING = 400, 7.0
-# The perturbations of which one comes first, and how much more may be spent until anything is decided; more
-# still by the second batch, which has other weights or points.
+# Candidates for the first perturbation; multiples of the planned work until something is decided, and
+# for the second batch, which has other weights or points.
 MOVED, UNDECIDED_YET, SECOND_TRY = (0.3, 0.1, 0.03, 0.01), 4.0, 8.0
-# The same of maps of hundreds of steps, each of which enlarges what the ones before it left.
+# The same for maps of hundreds of steps, which amplify each other's perturbations.
 BARELY = (0.01,)
-# Batches of so few rows are ordinary points where the weights are as given: of those that may lie
-# anywhere all are often out of every range.
+# Batches of at most this many rows are ordinary points at unperturbed weights: arbitrary ones are often
+# all out of range.
 SCARCE = 3
 # Entries of an event from which on batches are as full as fits; smaller ones have other limits.
 SMALL = 64
@@ -41,9 +40,9 @@ SMALL = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """``rows``: the most of a batch; None: as many as ever. ``aside``: calls that are not made, for
-    what they take. ``dear``: whether a single call takes more than is planned. ``silence``: why the
-    law is not measured at all.
+    """``rows``: the most rows of a batch, None by default; ``aside``: calls that are not made since
+    they are expensive; ``dear``: whether a single call exceeds the planned work; ``silence``: why
+    the law is not measured at all.
     """
 
     rows: int | None = None
@@ -53,16 +52,15 @@ class Plan:
 
     @property
     def note(self) -> str:
-        """What the verdict does not speak of."""
+        """The calls that the verdict does not cover, as text."""
         if not self.aside:
             return ""
         return f"without {', '.join(sorted(self.aside))}, which would take too long here"
 
     def first(self, target: Target, history: History = "warm") -> float | None:
-        """The perturbation that is measured first where there may be no second: what was trained is
-        measured as it is, and what was just built is often the identity. Maps of many steps are moved
-        barely, and those of many layers as far as they bear (see `bearable`): moved weights of that
-        many are often no bijection in this precision.
+        """Return the perturbation that is measured first, since there may be no second: 0 for
+        loaded weights, and the largest bearable one for a new object, which is often the identity.
+        None for a cheap subject.
         """
         if self.rows is None:
             return None
@@ -72,13 +70,13 @@ class Plan:
 
     @property
     def near(self) -> bool:
-        """Whether points are ordinary ones where the weights are as given."""
+        """Whether unperturbed weights are measured at ordinary points."""
         return self.dear or (self.rows is not None and self.rows <= SCARCE)
 
     def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
-        """Whether another batch like those so far would take more than is planned; several times as
-        much where nothing was decided yet, and once more than that: the second batch has other weights,
-        which add no ability where one turned out to be missing.
+        """Whether another batch would exceed the planned work. Several times as much is allowed
+        while nothing is decided, and more for the second batch, whose weights differ; not if an
+        ability is missing.
         """
         if self.rows is None or not tally.batches:
             return False
@@ -90,7 +88,7 @@ class Plan:
         return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned
 
     def lighter(self, subject: Subject) -> Subject:
-        """The subject without what is set aside."""
+        """The subject without the calls in ``aside``."""
         if not self.aside:
             return subject
         kept = {name: call for name, call in subject.calls.items() if name not in self.aside}
@@ -98,8 +96,8 @@ class Plan:
 
 
 class Lighter(dict[str, Call[Any]]):
-    """The calls of a subject less those that were set aside. A law that asks for one of these all the same
-    (the one that is trained, whichever that is) cannot be decided here, and is told why.
+    """The calls of a subject without those in ``aside``. Raises: `Undecidable` when a law uses one
+    of these.
     """
 
     def __init__(self, kept: dict[str, Call[Any]], aside: frozenset[str]) -> None:
@@ -113,12 +111,12 @@ class Lighter(dict[str, Call[Any]]):
 
 
 LIGHT = Plan()
-# Rows times steps of a training, each of which goes there and back.
+# Rows times steps of a training.
 TRAINING = 64 * 30
 
 
 def trainable(subject: Subject, settings: Settings) -> bool:
-    """Whether training takes no more than a few times what is planned for batches."""
+    """Whether training takes at most four times the planned work."""
     row = max((one.bulk.per_row for one in subject.cost.calls.values()), default=0.0)
     return TRAINING * row * (1 + BACKWARD) <= 4 * settings.planned
 
@@ -130,25 +128,29 @@ def takes_full_batches(law: Law, subject: Subject) -> bool:
 
 
 def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
-    """The layout of a law on a subject."""
+    """Return the layout of a law on a subject."""
     cost, work = subject.cost, settings.planned
-    if law.rebuild is not None:  # it says itself how much it takes of a flow built for it
+    if law.rebuild is not None:  # the law chooses its own size
         return LIGHT
     if not cost.heavy:
         return replace(LIGHT, rows=law.size) if takes_full_batches(law, subject) else LIGHT
-    dear = {name: cost.of(name).work.of(1) for name in subject.calls}
-    dear = {name: spent for name, spent in dear.items() if spent > DEAR * work}
-    needed = sorted(dear.keys() & law.needs, key=lambda name: -dear[name])
-    if needed and dear[needed[0]] > DEAREST * work:
+    spent = {name: cost.of(name).work.of(1) for name in subject.calls}
+    expensive = {name: one for name, one in spent.items() if one > EXPENSIVE * work}
+    needed = sorted(expensive.keys() & law.needs, key=lambda name: -expensive[name])
+    if needed and expensive[needed[0]] > TOO_EXPENSIVE * work:
         name = needed[0]
-        share = DEAREST * work / (SECOND * settings.seconds)
-        return Plan(silence=f"not judged: one call of {name} {too_long(dear[name], share)}")
+        share = TOO_EXPENSIVE * work / (SECOND * settings.seconds)
+        return Plan(silence=f"not judged: one call of {name} {too_long(expensive[name], share)}")
     counts = law.tolerance == STATISTICAL and "sample" in law.needs
     drawn = cost.of("sample").work.of(SAMPLES)
     if counts and drawn > SAMPLING * work:
         share = SAMPLING * work / (SECOND * settings.seconds)
         return Plan(silence=f"not judged: drawing {SAMPLES} samples {too_long(drawn, share)}")
-    aside = frozenset(dear.keys() - law.needs) if len(dear) < len(subject.calls) else frozenset()
+    aside = (
+        frozenset(expensive.keys() - law.needs)
+        if len(expensive) < len(subject.calls)
+        else frozenset()
+    )
     used = [cost.of(name).work for name in subject.calls if name not in aside]
     if not used:
         return Plan(aside=aside)

@@ -1,7 +1,7 @@
-"""The points of an example: a fixed generator makes them of its seed.
+"""The points of an example, from a generator seeded by it.
 
-Edge points belong in every batch: zeros of both signs, ones, the ends of the domain and the knots,
-and their neighbors.
+Every batch contains edge points: zeros of both signs, ones, the ends of the domain, the knots, and
+their neighbors.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ MAGNITUDES = {
     "wide": (1e-6, 1e-3, 0.1, 0.5, 1.0, 1.0, 2.0, 3.0, 5.0, 10.0, 12.0, 30.0, 100.0, 1e3),
     "far": (1e-6, 1e-3, 1.0, 10.0, 30.0, 1e2, 3e2, 1e3, 1e4, 1e5, 1e6),
 }
-# Of so few events of so many entries each, every entry has a magnitude of its own: there are no rows
-# for all of them.
+# With this few rows of events this large, every entry gets a magnitude of its own.
 FEW, VAST = 3, 512
 # A batch holds at most this many coordinates in all.
 ENTRIES = 1024
@@ -37,10 +36,9 @@ def example_batch(
     most: int | None = None,
     rows: int = 0,
 ) -> Batch:
-    """The batch of an example: points of the set that the law speaks of, contexts, and the seed.
-
-    Large events get fewer points, so that a batch of Jacobians stays small, and so do solvers of
-    thousands of operations. ``most``: as many as fit, where that was planned; ``rows``: just so many.
+    """Return the batch of an example: points ``(n, *event)`` of a law's region, contexts and the
+    seed. Large events and expensive solvers get fewer points. ``most``: the planned maximum;
+    ``rows``: exactly this many.
     """
     support, event = subject.drawn(region)
     numel = math.prod(event)
@@ -67,7 +65,9 @@ def points_in_support(
     shape: tuple[int, ...],
     rng: np.random.Generator,
 ) -> Array:
-    """Points of a set: ordinary ones at many magnitudes, and edge points in the last rows."""
+    """Return points of a set, ``shape``: ordinary ones at many magnitudes, and edge points in the
+    last rows.
+    """
     if support.coordinates:
         columns = [
             points_in_support(
@@ -96,14 +96,14 @@ def points_in_support(
         row = rows[len(rows) - 1 - index]
         hit = rng.random(row.shape) < 0.5
         hit[rng.integers(0, row.size)] = True
-        if index == origin:  # which chance does not meet
+        if index == origin:  # random rows are never all zero
             hit[:] = True
         row[hit] = edge
     return rows.reshape(shape)
 
 
 def _toward_ends(rows: Array, low: float, high: float, rng: np.random.Generator) -> None:
-    """Move some coordinates of a bounded domain close to an end, or far out where it has only one."""
+    """Move some coordinates, in place, close to an end, or far out on a side without end."""
     width = high - low if math.isfinite(high - low) else 1.0
     gaps = rng.choice((1e-12, 1e-9, 1e-6, 1e-3, 1e-2), size=rows.shape) * width
     near = rng.random(rows.shape)
@@ -116,8 +116,8 @@ def _toward_ends(rows: Array, low: float, high: float, rng: np.random.Generator)
 
 
 def edges(subject: Subject, support: Support) -> list[float]:
-    """Coordinates at which formulas change: knots and their neighbors, zeros, ones; those inside
-    the set.
+    """Return the coordinates inside the set at which formulas change: knots and their neighbors,
+    zeros, ones.
     """
     values: list[float] = []
     for knot in subject.facts.knots:
@@ -140,7 +140,7 @@ def edges(subject: Subject, support: Support) -> list[float]:
 def points_outside_support(
     support: Support, shape: tuple[int, ...], rng: np.random.Generator
 ) -> Array:
-    """Points with at least one coordinate outside the set."""
+    """Return points with at least one coordinate outside the set, ``shape``."""
     x = draw_points(support, shape, rng)
     rows = x.reshape(len(x), -1)
     if support.coordinates:

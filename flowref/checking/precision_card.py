@@ -1,4 +1,4 @@
-"""The card of precision: how many digits are left of a call in the precisions in which people run it."""
+"""The precision card: decimal digits left of a call in the precisions that people use."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flowref.model.call import How
 from flowref.model.errors import FlowrefError
 from flowref.model.subject import per_point
 
-# Precisions and how calls are made in them, of an object in single precision.
+# Precision -> how calls of a float32 object are made in it.
 PRECISIONS: dict[str, How] = {
     "float32": "plain",
     "float16 autocast": "float16",
     "bfloat16 autocast": "bfloat16",
 }
-# States of the weights, and how far coordinates of points reach; of other domains points are drawn as ever.
+# States of the weights, and half-widths of the boxes of points on a real domain.
 STATES = {
     "as built": Condition(),
     "moved": Condition(scale=0.3),
@@ -43,10 +43,11 @@ CALLS = ("forward", "inverse", ROUND_TRIP, "log_prob")
 
 
 class Left(NamedTuple):
-    """What is left of one result of a call.
+    """Digits left of one result of a call.
 
-    ``fewest``: decimal digits of 1 + its size, the fewest of all points; nan where nothing could be measured. ``lost``: at how
-    many of ``points`` it is not finite, or the call raises, where double precision has a number; ``error``: what it raised.
+    ``fewest``: decimal digits relative to 1 + the size, the minimum over points, nan if nothing
+    could be measured; ``lost``: number of ``points`` with a float64 result where it is not finite
+    or raises; ``error``: what was raised.
     """
 
     result: str
@@ -58,7 +59,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True)
 class Digits:
-    """What is left of it in a precision and a state, at points up to a reach."""
+    """Digits left of a call in one precision and state, at points up to a reach."""
 
     precision: str
     state: str
@@ -68,8 +69,8 @@ class Digits:
 
 
 def card(target: Target) -> Iterator[Digits]:
-    """The digits of each call in each precision and state, as they are found. Double precision at points that single
-    precision holds is the truth. Raises `FlowrefError` where the target cannot be loaded.
+    """Yield the digits of each call in each precision and state. The reference is float64 at points
+    representable in float32. Raises: `FlowrefError` if the target cannot be loaded.
     """
     for state, condition in STATES.items():
         try:
@@ -90,7 +91,9 @@ def card(target: Target) -> Iterator[Digits]:
 
 
 def card_points(subject: Subject, reach: float | None) -> tuple[Array, Array | None]:
-    """Points that single precision holds, in a box or of the domain, the first at a corner; and contexts."""
+    """Return points representable in float32, ``(POINTS, *event)``, in a box whose corner is the
+    first or of the domain, and contexts.
+    """
     rng = np.random.default_rng(seed_of(SEED, "card", str(reach)) % 2**63)
     shape = (POINTS, *subject.event_shape)
     if reach is None:
@@ -105,14 +108,14 @@ def card_points(subject: Subject, reach: float | None) -> tuple[Array, Array | N
 
 
 def nearest_float32(array: Array) -> Array:
-    """The nearest numbers of single precision."""
+    """Round to float32, as float64."""
     return np.asarray(array.astype(np.float32).astype(np.float64))
 
 
 def digits_left(
     subject: Subject, call: str, how: How, points: Array, context: Array | None
 ) -> Iterator[Left]:
-    """What is left of each result of a call; nothing of what double precision refuses."""
+    """Yield the digits left of each result of a call; nothing if float64 raises."""
     steps = ("forward", "inverse") if call == ROUND_TRIP else (call,)
     if not set(steps) <= set(subject.calls) or (
         call == "inverse" and "forward" not in subject.calls
@@ -126,7 +129,7 @@ def digits_left(
             if call == ROUND_TRIP
             else subject.calls[call].under(points, context)
         )
-    except Exception:  # what a call refuses in double precision is no matter of precision
+    except Exception:  # what raises in float64 is not about precision
         return
     try:
         found, error = made(subject, steps, how, points, context), ""
@@ -142,7 +145,7 @@ def digits_left(
 def made(
     subject: Subject, steps: tuple[str, ...], how: How, x: Array, context: Array | None
 ) -> Mapped:
-    """Calls one after the other in a precision."""
+    """Return the result of calls in sequence, in a precision."""
     out = Mapped(x, None)
     for step in steps:
         out = subject.calls[step].under(
@@ -152,7 +155,9 @@ def made(
 
 
 def digits(exact: Array | float, found: Array | float | None) -> tuple[float, int, int]:
-    """The fewest digits of 1 + the size of a result, at how many points it is lost, and of how many."""
+    """Return the fewest digits relative to 1 + the size of a result, and at how many of how many
+    points it is lost.
+    """
     truth = np.asarray(exact if np.ndim(exact) else per_point(exact, POINTS), np.float64)
     truth = truth.reshape(len(truth), -1)
     good = np.isfinite(truth).all(1)

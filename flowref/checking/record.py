@@ -1,6 +1,4 @@
-"""Writing a violation down: on the simplest input that shows it, with the numbers beside it and the
-part where it begins.
-"""
+"""Recording of a violation: its simplest input, observed numbers and offending part."""
 
 from __future__ import annotations
 
@@ -30,12 +28,12 @@ from flowref.model import (
 )
 from flowref.model.budget import Beyond
 
-# So many entries of a point are shown.
+# The most entries of a point that are shown.
 SHOWN = 9
 
 
 def record(target: Target, judgement: Judgement) -> Verdict:
-    """The verdict on a reviewed violation, on a simpler input."""
+    """Return the verdict on a reviewed violation, on a simpler input if one is found."""
     size = error_size(judgement)
     with contextlib.suppress(Beyond):
         judgement = shrink(judgement)
@@ -67,8 +65,8 @@ def record(target: Target, judgement: Judgement) -> Verdict:
 
 
 def on_surface(judgement: Judgement) -> str:
-    """The manifold on which a violation was seen, with the point of it whose coordinates stand in the worst row; empty
-    where there is none.
+    """Return the manifold of a violation, as text, with the worst point on it; empty if there is
+    none.
     """
     measurement = judgement.measurement
     surface, law, x = measurement.subject.facts.surface, measurement.law, measurement.batch.x
@@ -84,14 +82,14 @@ def on_surface(judgement: Judgement) -> str:
 
 
 def accusing(law: Law) -> Status:
-    """What a law says where it is violated."""
+    """The status of a violated law: `ADVICE` for advice, else `VIOLATED`."""
     return Status.ADVICE if law.force == ADVICE else Status.VIOLATED
 
 
 def counterexample(
     batch: Batch, condition: Condition, observed: dict[str, Any] | None = None
 ) -> Counterexample:
-    """A batch as a counterexample: everything that `replay` needs to measure it again."""
+    """Return a batch as a counterexample, with everything that `replay` needs."""
     return Counterexample(
         x=batch.x.tolist(),
         context=None if batch.context is None else batch.context.tolist(),
@@ -102,19 +100,20 @@ def counterexample(
 
 
 def observations(judgement: Judgement) -> tuple[dict[str, Any], str]:
-    """The numbers that a reader wants to see beside the worst point, and the law's own sentence."""
+    """Return the numbers observed at the worst point, with those of the second oracle, and the
+    law's note.
+    """
     measurement, row = judgement.measurement, judgement.worst()
     law, residual, batch = measurement.law, measurement.residual, measurement.batch
     try:
         observed = {
             name: _as_list(np.asarray(value)[row]) for name, value in residual.observed.items()
         }
-        # Of an event of thousands of entries the second oracle, which was asked before, shows no more.
+        # For events of thousands of entries the second oracle, called in review, adds nothing.
         if law.arbitrate is None or vast(measurement.subject):
             return observed, residual.note
         more, _ = law.arbitrate(measurement.subject, batch.rows(slice(row, row + 1)))
-        # Where the second oracle saw something else at the point alone, that would contradict what
-        # is reported.
+        # If the second oracle disagrees at the point alone, its numbers would contradict the report.
         shared = observed.keys() & more.keys()
         if all(np.allclose(observed[name], more[name], equal_nan=True) for name in shared):
             return observed | {name: _as_list(value) for name, value in more.items()}, residual.note

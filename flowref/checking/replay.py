@@ -1,4 +1,4 @@
-"""A recorded counterexample measured again, without searching."""
+"""Measurement of a recorded counterexample, without a search."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from flowref.model import (
 def remeasure(
     target: Target | Any, law: Law | str, case: Counterexample, settings: Settings | None = None
 ) -> Verdict:
-    """Measure one recorded counterexample again, without searching: VIOLATED as before, HOLDS if it
-    is fixed.
+    """Measure one recorded counterexample again without searching, and return VIOLATED as before or
+    HOLDS if it is fixed.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target, settings = as_target(target), settings or Settings()
     loading.fit_to(settings.data)
-    # The dtype of a case is the one that it was measured in: where it says float32, float64 failed.
+    # A case records the dtype it was measured in: float32 means that float64 failed.
     condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     subject = loading.load(target, condition)
     if (wider := chosen.measured_on(target, subject.promises)) not in (None, target):
@@ -72,8 +72,8 @@ def remeasure(
 
 
 def other_weights(target: Target, case: Counterexample) -> str:
-    """That the weights of a target are in another file than those that a case was measured with;
-    empty where they are the same.
+    """Return a phrase if the target's weight file differs from that of the case; empty if it is the
+    same.
     """
     now, then = loading.weights_digest(target), case.condition.weights
     if now == then:
@@ -83,7 +83,7 @@ def other_weights(target: Target, case: Counterexample) -> str:
 
 
 def batch_of(case: Counterexample) -> Batch:
-    """The batch that a counterexample was made from."""
+    """The batch of a counterexample, in float64."""
     x = np.asarray(case.x, dtype=np.float64)
     context = None if case.context is None else np.asarray(case.context, dtype=np.float64)
     return Batch(x, context, case.seed)
@@ -92,7 +92,6 @@ def batch_of(case: Counterexample) -> Batch:
 def _judged(
     law: Law, subject: Subject, case: Counterexample, condition: Condition, settings: Settings
 ) -> Judgement:
-    """The case judged with as many runs as confirm an accusation."""
     batch = batch_of(case)
     measurement = Measurement(
         law,

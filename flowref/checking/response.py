@@ -1,4 +1,4 @@
-"""How a residual answers to random rounding, gathered run by run."""
+"""The response of a residual to random rounding, accumulated over runs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ from flowref.checking.measurement import Measurement
 from flowref.model import Array, Batch, Law, Subject, Undecidable, seed_of
 from flowref.model.budget import means
 
-# The batch several times over, up to so many rows in all, serves as several runs: each row has
-# noise of its own, but what is computed from the parameters alone is rounded once a run, and what a
-# law averages over the batch is averaged over its copies as well (the response shrinks by the root
-# of their number, of which k has room). So copies are few, and runs stay several.
+# A batch repeated up to this many rows serves as several runs: each row has its own noise, but results
+# of the parameters alone are rounded once per run, and averages over the batch are averaged over the
+# copies too (the response shrinks by the root of their number, within k). So copies are few.
 STACKED_ROWS = 256
-# The larger batch must give the residual of the batch itself, to this share and this many units in
-# the last place.
+# Relative tolerance, and units in the last place, to which the repeated batch must give the same residual.
 ALIKE, ALIKE_UNITS = 0.25, 1024.0
-# So many runs are made in any case, or a quarter of those that are asked for, and no more once they
-# have taken this share of the work that was left to the pair.
+# The fewest runs (or a quarter of those requested); then runs end at this share of the pair's work left.
 LEAST_RUNS, SHARE = 3, 0.1
-# Batches of fewer coordinates than this are named by all their bytes, larger ones by their sum.
+# Smaller batches seed the noise by all their bytes, larger ones by their sum.
 NAMED_WHOLE = 4096
 
 
 class Response:
-    """The changes of a residual under noise, summed over runs. ``rows``: those that are asked about.
+    """The changes of a residual under noise, summed over runs; ``rows``: mask of the rows in
+    question.
 
-    The noise of a first judgement is that of the run and of each call's inputs, whatever the law
-    is: laws that make the same calls share them (`Subject.noise`). With a ``purpose``, as where an
-    accusation is confirmed, it is that of the law and of the input bytes as well.
+    In a first judgement the noise depends on the run and each call's inputs only, so that laws with
+    the same calls share them (`Subject.noise`). With a ``purpose``, as in a confirmation, it also
+    depends on the law and the input bytes.
     """
 
     def __init__(self, measurement: Measurement, rows: Array, purpose: str = "") -> None:
@@ -48,7 +46,7 @@ class Response:
         self.sum, self.squares = np.zeros_like(self.base), np.zeros_like(self.base)
         self.finite = np.zeros(len(self.base), dtype=np.int64)
         self.replicas = self.runs_made = 0
-        self.echo = self._echo()
+        self.echo = self._shortcut()
 
     @property
     def size(self) -> Array:
@@ -58,8 +56,8 @@ class Response:
 
     @property
     def around(self) -> Array:
-        """The largest residual of each row under noise, and how much it varies from run to run,
-        ``(2, batch)``: what noise says of the neighborhood, whatever the point itself shows.
+        """Absolute mean of each row's residual under noise, and its deviation over runs, ``(2,
+        batch)``: the neighborhood, whatever the point itself shows.
         """
         count = max(1, self.replicas)
         with np.errstate(all="ignore"):
@@ -71,16 +69,16 @@ class Response:
 
     @property
     def steady(self) -> Array:
-        """Rows whose residual was finite in every run, ``(batch,)``."""
+        """Mask of rows whose residual was finite in every run, ``(batch,)``."""
         return np.asarray(self.finite == self.replicas)
 
     def runs(self, replicas: int, fold: int = 1) -> None:
-        """At least so many replicas more; ``fold`` of them at once in one larger batch, where that
-        is the same.
+        """Make at least ``replicas`` more runs, ``fold`` of them at once in one larger batch if
+        that gives the same residual.
         """
         law, subject = self.measurement.law, self.measurement.subject
         if self.echo is not None:
-            self._echoes(replicas)
+            self._shortcut_runs(replicas)
             return
         fits = fold > 1 and fold * len(self.base) <= STACKED_ROWS and not subject.cost.heavy
         stacked = self._stacked(fold) if fits else None
@@ -107,9 +105,9 @@ class Response:
             self.replicas += fold
             self.runs_made += 1
 
-    def _echo(self) -> Callable[[], Array] | None:
-        """What tells how the residual moves without measuring it; None where it has to be measured:
-        there is no such thing, or a residual in question is not finite.
+    def _shortcut(self) -> Callable[[], Array] | None:
+        """The law's shortcut for its change under noise; None if it has none or a residual in
+        question is not finite.
         """
         law, batch = self.measurement.law, self.measurement.batch
         if law.echo is None or not np.isfinite(self.base[self.rows]).all():
@@ -120,8 +118,7 @@ class Response:
         except Exception:  # then the law itself is measured
             return None
 
-    def _echoes(self, replicas: int) -> None:
-        """So many runs of the echo."""
+    def _shortcut_runs(self, replicas: int) -> None:
         subject, precision = self.measurement.subject, self.measurement.precision
         assert self.echo is not None
         assert subject.noise is not None
@@ -140,8 +137,8 @@ class Response:
             self.runs_made += 1
 
     def _stacked(self, fold: int) -> tuple[Batch, Array] | None:
-        """The batch several times over, and its residual without noise; None where that is not the
-        residual of the batch: where rows depend on how many there are.
+        """The batch repeated ``fold`` times and its residual without noise, ``(fold, n, ...)``;
+        None if rows depend on the batch size.
         """
         law, subject = self.measurement.law, self.measurement.subject
         stack = self.measurement.batch.rows(np.tile(np.arange(len(self.base)), fold))
@@ -160,9 +157,8 @@ class Response:
 
 
 def _noisy(law: Law, subject: Subject, batch: Batch, shape: tuple[int, ...], rows: Array) -> Array:
-    """The residual under the noise that is on. Where rounding pushes a point over the edge of a
-    domain and the call raises, the rows in question are measured in halves, and those that raise
-    alone come back as nan.
+    """The residual under the active noise. If a rounded point leaves a domain and the call raises,
+    the rows in question are measured in halves; those that raise alone are nan.
     """
     try:
         return np.asarray(law.measure(subject, batch).value, dtype=np.float64).reshape(shape)

@@ -1,7 +1,7 @@
-"""Three doubts before an accusation: whether it is rounding after all, whether the point is a kink,
-what a second oracle says.
+"""Checks before a violation is reported: rounding, a kink at the point, a second oracle.
 
-Whatever a doubt leaves open is undecided, which is counted and shown, and accuses nobody.
+Points that a check leaves open are undecided, which is counted and shown, and are not reported as
+violations.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from flowref.checking.tolerance import (
 )
 from flowref.model import ROUNDING, Array
 
-# Doubts are costly: they are tried on this many rows first.
+# Checks are expensive: they run on this many rows first.
 FOREMOST = 3
-# float32 arithmetic inside a float64 subject is judged at float32's roundoff, twice as gently.
+# float32 arithmetic inside a float64 subject is judged at float32 roundoff with twice the factor.
 SINGLE_INSIDE = replace(SINGLE, factor=2 * SINGLE.factor)
 
 
 def review(judgement: Judgement) -> Judgement:
-    """What is left of the violations of a judgement: on the rows that violate most, where these
-    show the violation by themselves and keep it, and on the whole batch otherwise.
+    """Return the judgement with the violations that survive all checks: on the worst rows if these
+    violate by themselves, otherwise on the whole batch.
     """
     measurement = judgement.measurement
     if (
         measurement.law.tolerance == ROUNDING
-    ):  # the whole batch at once: it is rarely another object
+    ):  # on the whole batch at once: rebuilding rarely changes the object
         judgement = built_again(judgement)
     violating = np.flatnonzero(judgement.violated)
     few = len(measurement.batch.x) <= FOREMOST
     if measurement.law.tolerance != ROUNDING or not len(violating):
         return confirm(judgement)
-    judgement = _by_steps(judgement)
+    judgement = _without_solver_errors(judgement)
     if few or judgement.acquitted:
         return confirm(judgement)
     margin = np.nan_to_num(judgement.margin[violating], nan=np.inf)
@@ -64,21 +64,20 @@ def review(judgement: Judgement) -> Judgement:
     if confirmed.acquitted:
         outcome = np.where(judgement.violated, UNDECIDED, judgement.outcome)
         return replace(judgement, outcome=outcome, reason=confirmed.reason, acquitted=True)
-    # A point that violates without the other rows as well, and is dismissed there, need not be
-    # dismissed again.
+    # Points that violate alone and are dismissed there need no second dismissal.
     outcome = judgement.outcome.copy()
     outcome[foremost[alone.violated]] = confirmed.outcome[alone.violated]
     return confirm(judgement.with_outcome(outcome, confirmed.reason))
 
 
 def confirm(judgement: Judgement) -> Judgement:
-    """What is left of the violations of a judgement after each doubt in turn: the precision that
-    the target really has, the points beside, more noise, a second oracle.
+    """Return the judgement after each check in turn: the target's actual precision, neighboring
+    points, more noise, a second oracle.
     """
     measurement = judgement.measurement
     if not judgement.accuses or measurement.law.tolerance != ROUNDING:
         return judgement
-    if measurement.moved:  # points may be outside every valid set there
+    if measurement.moved:  # perturbed parameters may be invalid
         infinite = judgement.violated & ~np.isfinite(measurement.size)
         judgement = judgement.with_outcome(np.where(infinite, UNDECIDED, judgement.outcome))
         if not judgement.accuses:
@@ -96,8 +95,8 @@ def confirm(judgement: Judgement) -> Judgement:
 
 
 def _at_single(judgement: Judgement) -> Judgement:
-    """The judgement at float32's roundoff, of the points that violate at float64's:
-    `dtype/follows` reports that there is float32 inside.
+    """The judgement of the violating points at float32 roundoff; `dtype/follows` reports the
+    float32 inside.
     """
     again = judge(judgement.measurement.at(SINGLE_INSIDE))
     new = again.violated & ~judgement.violated
@@ -105,42 +104,42 @@ def _at_single(judgement: Judgement) -> Judgement:
 
 
 def _more_noise(judgement: Judgement) -> Judgement:
-    """The violations that many more runs confirm, with noise of their own."""
+    """The violations confirmed by many more runs with fresh noise."""
     measurement, suspected = judgement.measurement, judgement.violated
     subject = measurement.subject
     fine = np.ones(len(suspected), dtype=bool)
-    if not vast(subject):  # there the full number is no larger
+    if not vast(subject):  # there the full number of runs is as small
         confirmed = judge(measurement, SECOND_REPLICAS, "second")
         if (suspected & confirmed.violated).any():
-            fine = _finely(confirmed)
+            fine = _persists_under_fine_noise(confirmed)
         left = suspected & confirmed.violated & fine
     if vast(subject) or (left & ~far_beyond(confirmed)).any():
         confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, subject), "confirm")
         if vast(subject) and (suspected & confirmed.violated).any():
-            fine = _finely(confirmed)
+            fine = _persists_under_fine_noise(confirmed)
     outcome = np.where(suspected, UNDECIDED, judgement.outcome)
     outcome = np.where(suspected & confirmed.violated & fine, VIOLATED, outcome)
     outcome = np.where(suspected & (confirmed.outcome == HELD), HELD, outcome)
     return confirmed.with_outcome(outcome)
 
 
-def _finely(judgement: Judgement) -> Array:
-    """Which violations noise of nearly the size of rounding itself leaves: where errors grow until
-    they saturate, amplified noise saturates too and looks small when it is scaled back.
+def _persists_under_fine_noise(judgement: Judgement) -> Array:
+    """Mask of violations that persist under noise near the size of rounding: amplified noise of a
+    saturating error saturates too, and looks small when scaled back.
     """
     measurement = judgement.measurement
     if measurement.precision != DOUBLE:
         return np.ones(len(judgement.outcome), dtype=bool)
     replicas = affordable_replicas(FINE_REPLICAS, measurement.subject)
     fine = judge(measurement.at(FINE), replicas, "fine").violated
-    if judgement.isolated is not None:  # noise that small does not leave a point
+    if judgement.isolated is not None:  # noise that small stays at the point
         fine = fine | judgement.isolated
     return np.asarray(fine)
 
 
 def _second_oracle(judgement: Judgement) -> Judgement:
-    """The violations, unless more steps of a solver let the worst of them fall, or the law's second
-    oracle doubts it.
+    """The violations, unless the worst is a solver's step error or the law's second oracle
+    disagrees.
     """
     measurement = judgement.measurement
     law, worst = measurement.law, judgement.worst()
@@ -153,16 +152,16 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     return _doubted(judgement, doubt)
 
 
-def _by_steps(judgement: Judgement) -> Judgement:
-    """The violations, unless more steps of a solver let the worst of them fall: asked first, since a
-    call of a solver takes long, and each of the other doubts takes dozens of them under noise.
+def _without_solver_errors(judgement: Judgement) -> Judgement:
+    """The violations, unless the worst is a solver's step error: checked first, since the other
+    checks call the solver dozens of times.
     """
     measurement, worst = judgement.measurement, judgement.worst()
     return _doubted(judgement, excused(measurement, worst))
 
 
 def _doubted(judgement: Judgement, doubt: str) -> Judgement:
-    """The judgement, in which a doubt leaves all violations undecided."""
+    """The judgement with all violations undecided if there is a doubt."""
     if not doubt:
         return judgement
     outcome = np.where(judgement.violated, UNDECIDED, judgement.outcome)

@@ -2,8 +2,8 @@
 
     load -> Subject -> examples -> Batch -> Measurement -> judge -> review -> shrink -> record
 
-Each arrow is a module of this room, and each takes what the one before it returns. `pair_verdict` takes
-and returns plain values, so that any map can run it.
+Each arrow is a module of this room. `pair_verdict` takes and returns plain values, so that any map
+can run it.
 """
 
 from __future__ import annotations
@@ -58,23 +58,24 @@ from flowref.model import (
 )
 from flowref.model.budget import Beyond, limited_budget, means
 
-# The effort from which on a law visits the trained state; the seed of line scans.
+# The least effort of a law that visits the trained state; the seed of line scans.
 TRAINED_FROM, SCANNED = 3, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
-# Entries of ordinary points; of an undeclared domain none says that it has others.
+# The largest entry of ordinary points; an undeclared domain may end there.
 ORDINARY = 16.0
-# Said of what was built and never moved, which may be the identity.
+# A new object that was never perturbed may be the identity.
 AS_GIVEN = "at the weights as given alone"
 
 
 def pair_verdict(
     target: Target | Any, law: Law | str, settings: Settings | None = None, written: bool = True
 ) -> Verdict:
-    """The verdict on one pair. ``target`` may also be a spec or a live object. Raises `TargetError`
-    or `SpecError` where the target cannot be loaded at all; whatever the target does inside a law
-    becomes part of the verdict. ``written``: whether a violation is made simple and written down,
-    which takes longer than to find it.
+    """Return the verdict on one pair; ``target`` may also be a spec or a live object. Errors of the
+    target inside a law become part of the verdict. ``written``: whether a violation is shrunk and
+    recorded, which takes longer than finding it.
+
+    Raises: `TargetError` or `SpecError` if the target cannot be loaded at all.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target, settings = as_target(target), settings or Settings()
@@ -91,8 +92,8 @@ def pair_verdict(
 
 
 def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
-    """The verdict where a target alone decides that a law does not apply to it; None where something
-    is to be measured, or where a wider version of the target has to be built to see that.
+    """Return the verdict of a law that does not apply to the target, without measuring; None if
+    something has to be measured or a wider target built.
     """
     subject = in_its_condition(target, law, settings)
     if isinstance(subject, Silence):
@@ -129,7 +130,6 @@ def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdi
 
 
 def _searched(search: Search, subject: Subject, name: str) -> Verdict:
-    """The verdict of a search, which draws batches until one shows a violation."""
     law, settings = search.law, search.settings
     moving = (subject.trainable or subject.standards) and not subject.promises.get("fixed")
     scales = law.scales if moving else (0.0,)
@@ -137,7 +137,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     seed = seed_of(settings.seed, law.key, law.version, search.target.portable)
     try:
         layout = search.layout
-        # How far weights may be moved is not asked for a law that moves none.
+        # The largest perturbation is not needed by a law without one.
         first = layout.first(search.target, law.history) if any(scales) else None
         if law.rows:
             search.visit(Example(max(scales), law.rows, "near", 1))
@@ -161,37 +161,34 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     verdict = conclude(name, law, search.tally, subject.facts.declared)
-    told = [verdict.reason, search.layout.note]
+    reasons = [verdict.reason, search.layout.note]
     given = search.layout.rows is None or search.target.option("weights") or trains
     if any(scales) and not any(search.tally.scales) and not given:
-        told.append(AS_GIVEN)
-    if verdict.status is Status.HOLDS and any(told):
-        return replace(verdict, reason="; ".join(filter(None, told)))
+        reasons.append(AS_GIVEN)
+    if verdict.status is Status.HOLDS and any(reasons):
+        return replace(verdict, reason="; ".join(filter(None, reasons)))
     return verdict
 
 
 def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
-    """Whether a law visits the trained state: where it visits moved weights or lines, with an
-    effort that has room for it, of a subject whose training is affordable.
+    """Whether a law visits the trained state: its effort allows it, it visits perturbed weights or
+    lines, and training is affordable.
     """
     moves = law.history == "warm" and (len(law.scales) > 1 or law.lines) and not settings.quick
     return moves and law.effort >= TRAINED_FROM and affords_training(subject, settings)
 
 
 def _domain_is_certain(subject: Subject) -> bool:
-    """Whether points lie in the domain of a subject for sure: where that is declared, or the points
-    are a user's data.
-    """
+    """Whether points are certain to lie in the domain: it is declared, or the points are data."""
     return subject.facts.declared or subject.facts.at_data
 
 
-def _far(batch: Batch) -> bool:
-    """Whether every point has an entry that is no ordinary one."""
+def _all_far_out(batch: Batch) -> bool:
     return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
 
 
 class Violated(Exception):
-    """A violation ends the search."""
+    """Raised to end the search with a violation."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(verdict.reason)
@@ -200,10 +197,10 @@ class Violated(Exception):
 
 @dataclass
 class Search:
-    """The search for a violation of a law by a target, and what it has seen so far. ``like``: see
-    `loading.load`; ``written``: see `pair_verdict`; ``minor``: the first violation below the rounding of single precision,
-    after which the search goes on for a larger one; ``given``: the batch at the weights as given at which a
-    violation at moved ones is tried before it is written down.
+    """The search for a violation of a law, and its state. ``like``: see `loading.load`;
+    ``written``: see `pair_verdict`; ``minor``: the first violation below float32 rounding, after
+    which the search continues for a larger one; ``given``: the example at unperturbed weights that
+    is tried before a violation at perturbed ones is recorded.
     """
 
     target: Target
@@ -219,8 +216,8 @@ class Search:
     data: Data | None = None
 
     def one_state(self, scales: Sequence[float]) -> None:
-        """Measure one batch at moved weights; and one at those as given where the law moves none, where
-        nothing held at moved ones, or where these violate it.
+        """Measure one batch at perturbed weights; and one at unperturbed weights if nothing held
+        there or the law has no perturbed ones.
         """
         offered = [
             replace(example, batch=min(example.batch, self.law.size))
@@ -234,8 +231,8 @@ class Search:
                 self.visit(example)
 
     def at_data(self, data: Data | None, trains: bool) -> None:
-        """Measure the law at a user's data: with the weights as given, after training where drawn
-        points saw that, and at all rows that were picked. Raises `Violated` on a violation.
+        """Measure the law at a user's data: with unperturbed weights, after training if drawn
+        points visited that, and at all rows used. Raises: `Violated`.
         """
         self.data = data
         if data is None:
@@ -254,7 +251,7 @@ class Search:
             return data_batch(subject, self.data, example, region, most)
         most, rows = self.layout.rows, self.law.rows
         if self.law.direction == "inverse" and not subject.facts.declared:
-            # Only what the map gives is sure to be taken by its inverse.
+            # Only images of the map are certain inputs of its inverse.
             batch = example_batch(subject, example, "latents", most, rows)
             return batch._replace(
                 x=np.asarray(subject.calls["inverse"](batch.x, batch.context).value)
@@ -262,7 +259,7 @@ class Search:
         return example_batch(subject, example, self.law.points, most, rows)
 
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
-        """A violation written down, with the row that showed it."""
+        """The verdict on a violation, with the row of the data that showed it."""
         if not self.written:
             return Verdict(str(self.target), self.law.id, accusing(self.law))
         verdict = record(self.target, judgement)
@@ -273,8 +270,8 @@ class Search:
         return replace(verdict, reason="; ".join(filter(None, (verdict.reason, seen))))
 
     def visit(self, example: Example) -> None:
-        """Measure one example and count what it shows; raises `Violated` on a violation."""
-        if self.violation is not None:  # Hypothesis tries an example that raised again, twice
+        """Measure one example and count its outcomes. Raises: `Violated`."""
+        if self.violation is not None:  # Hypothesis runs an example that raised twice more
             raise Violated(self.violation)
         drawn = example.reach != "data"
         if self.tally.stopped or (drawn and self.layout.enough(self.tally, means(), self.settings)):
@@ -298,7 +295,7 @@ class Search:
             return
         try:
             if self.law.mode == "train" and (example.scale or example.trained):
-                self._still_speaks(subject)
+                self._require_applicable(subject)
             judgement = self._reviewed(judge(measurement))
         except Unsupported as reason:
             self.tally.refused(reason)
@@ -310,17 +307,17 @@ class Search:
         if judgement.accuses:
             self._accuse(judgement, example)
 
-    def _still_speaks(self, subject: Subject) -> None:
-        """Raise `Unsupported` where a case is none for other weights than those as given: rows that meet in a net
-        whose last layer starts at zero are alone until it is moved.
+    def _require_applicable(self, subject: Subject) -> None:
+        """Raise `Unsupported` if a case does not apply at perturbed weights: rows that interact in
+        a net whose last layer starts at zero do not until it is perturbed.
         """
         unmet = None if self.law.applies is None else self.law.applies.unmet(subject)
         if unmet is not None:
             raise Unsupported(f"{unmet.reason}, where its weights were moved", waits=unmet.waits)
 
     def _reviewed(self, judgement: Judgement) -> Judgement:
-        """What review leaves of a judgement. Once a minor violation is known only a larger one is of
-        interest; a minor one does not hide a larger one of the same batch.
+        """The reviewed judgement. After a minor violation only larger ones count; a minor one does
+        not hide a larger one of the same batch.
         """
         if judgement.accuses:
             means().draw_on_reserve()
@@ -333,14 +330,14 @@ class Search:
         return reviewed
 
     def accuse_of_minor(self) -> None:
-        """End a search that saw nothing but a minor violation; raises `Violated` where it saw one."""
+        """Raise `Violated` if the search found only a minor violation."""
         if self.minor is not None:
             judgement, example = self.minor
             self.violation = replace(self._recorded(judgement, example), minor=True)
             raise Violated(self.violation)
 
     def _accuse(self, judgement: Judgement, example: Example) -> None:
-        """End the search with a violation, or with what leaves it open."""
+        """End the search with a violation or an inconclusive verdict."""
         doubt = doubted(judgement, self.target, example)
         if not doubt and self.written and is_minor(judgement):
             self.minor = self.minor or (judgement, example)
@@ -354,7 +351,7 @@ class Search:
         else:
             try:
                 self.violation = self._recorded(judgement, example)
-            except Beyond:  # nothing is left to make it simple; it is a violation all the same
+            except Beyond:  # no budget is left to shrink it
                 row, measured = judgement.worst(), judgement.measurement
                 self.violation = Verdict(
                     name,
@@ -366,8 +363,8 @@ class Search:
         raise Violated(self.violation)
 
     def scan(self, example: Example) -> None:
-        """Measure the law on a line scan, of which only what is conspicuous is judged and nothing
-        is counted; raises `Violated` on a violation.
+        """Measure the law on a line scan; only conspicuous points are judged, and none counted.
+        Raises: `Violated`.
         """
         with contextlib.suppress(Beyond):
             self._scan(example)
@@ -393,7 +390,7 @@ class Search:
             if not len(rows):
                 return
             judgement = self._reviewed(judge(measurement.rows(rows)))
-        except Exception:  # fewer rows are refused, or nothing can be said of them
+        except Exception:  # the rows alone raise, or are undecidable
             return
         if judgement.accuses:
             self._accuse(judgement, example)
@@ -419,7 +416,7 @@ class Search:
         )
 
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
-        """The target in a condition; None, and counted, where it can be built in others only."""
+        """The target in a condition; None, and counted, if it cannot be built in this one."""
         try:
             return self.layout.lighter(loading.load(self.target, condition, self.like))
         except Unsupported:
@@ -437,7 +434,7 @@ class Search:
             return None
 
     def _measured(self, subject: Subject, batch: Batch, condition: Condition) -> Measurement | None:
-        """The measurement of the rows that can be measured; None, and counted, where none can."""
+        """The measurement of the rows that do not raise; None, and counted, if there are none."""
         try:
             return self._measurement(subject, batch, condition)
         except Unsupported as reason:
@@ -470,15 +467,14 @@ class Search:
         )
 
     def _raised(self, subject: Subject, batch: Batch, split: Split, condition: Condition) -> None:
-        """Count rows that raise. With the weights as they are it is an error, unless the domain is
-        undeclared and other rows can be measured, or the rows are far out: then they may lie outside it, or
-        their images where rounding takes them.
+        """Count rows that raise. At unperturbed weights it is an error, unless the domain is
+        undeclared and other rows can be measured or the rows are far out, perhaps outside it.
         """
         text = f"it raises {one_line(split.error)}"
         if condition.scale:
             self.tally.undecided(f"after moving the parameters {text}", len(split.raising))
         elif _domain_is_certain(subject) or not (
-            len(split.measurable) or _far(batch.rows(split.raising))
+            len(split.measurable) or _all_far_out(batch.rows(split.raising))
         ):
             case = counterexample(batch.rows(split.raising[:1]), condition)
             self.tally.error = self.tally.error or (text, case)

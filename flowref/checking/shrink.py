@@ -1,4 +1,4 @@
-"""Counterexamples made simple: our own deterministic shrinker.
+"""A deterministic shrinker for counterexamples.
 
 A shrinker that minimizes under a stochastic tolerance ends on unconvincing margins and long
 decimals. This one keeps a step only while the margin stays convincing, and measures many candidates
@@ -19,26 +19,24 @@ from flowref.checking.judgement import Judgement
 from flowref.checking.tolerance import CONFIRM_REPLICAS, affordable_replicas, guess, judge, vast
 from flowref.model import ADVICE, EXACT, ROUNDING, Array, Batch, Evidence, Law, Subject
 
-# Candidates that may be looked at in all, and in one batch; and entries of all of them together,
-# with the candidates that are granted in any case.
+# The most candidates in all and per batch; the most entries of all together, and the fewest candidates.
 EVALUATIONS, ROWS = 200, 48
 ENTRIES, LEAST_LOOKS = 2**15, 8
-# Those that are looked at where calls on events of thousands of entries are heavy: nothing but zeros.
+# Candidates for expensive calls on events of thousands of entries: only the zero point.
 VAST_LOOKS = 1
-# Of the candidates of a batch that look convincing, at most this many are judged surely.
+# The most convincing candidates of a batch that are judged with noise.
 TRIES = 3
-# Candidates that may be judged surely, times the operations of a round trip; and those granted in
-# any case.
+# Candidates judged with noise times operations of a round trip, and the fewest of them.
 ATTEMPT_OPERATIONS, LEAST_ATTEMPTS = 16_000, 4
-# Where a round trip takes more operations, or an event is vast, lives are not played over and over for a
-# simpler point, on which they seldom hang, nor for fewer rows where there are no more than so many.
+# With more operations, or vast events, lives are not replayed for a simpler point, which seldom matters,
+# nor for fewer rows than this.
 LIVES, FEW = 500, 3
 
 
 def shrink(judgement: Judgement) -> Judgement:
-    """The same violation on fewer rows and, where one row shows it, at the simplest point that
-    shows it convincingly, in as many runs as confirm an accusation, as a replay makes them; the
-    judgement itself where there is none.
+    """Return the same violation on fewer rows and, if one row shows it, at the simplest point that
+    shows it convincingly with as many runs as a replay makes; the judgement itself if there is
+    none.
     """
     law = judgement.measurement.law
     if law.tolerance not in (ROUNDING, EXACT):  # integrals and sample means have no simpler point
@@ -48,7 +46,7 @@ def shrink(judgement: Judgement) -> Judgement:
     lives = "play" in law.needs and (subject.operations > LIVES or vast(subject))
     if lives and len(batch.x) <= FEW:
         return judgement
-    # Nor is a large map taken apart twice more, for a point that is seldom simpler.
+    # A large Jacobian is not computed twice more for a point that is seldom simpler.
     if "jacobian" in law.needs and vast(subject) and len(batch.x) == 1:
         return judgement
     looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
@@ -63,7 +61,9 @@ def shrink(judgement: Judgement) -> Judgement:
 
 
 def attempts(law: Law, subject: Subject) -> int:
-    """How many candidates may be judged surely, which costs many times as much as a rough look."""
+    """The number of candidates that may be judged with noise, which costs many times a judgement
+    without.
+    """
     if law.force == ADVICE:  # advice seldom hangs on a point
         return 0
     if vast(subject):  # no such point is simple
@@ -73,7 +73,7 @@ def attempts(law: Law, subject: Subject) -> int:
 
 @dataclass
 class Budget:
-    """What may still be spent: candidates looked at, and candidates judged surely."""
+    """What is left: candidates judged without noise (``looks``) and with it (``attempts``)."""
 
     looks: int
     attempts: int
@@ -85,8 +85,8 @@ class Budget:
 
 
 def least_margin(judgement: Judgement) -> float:
-    """The margin that a simpler point must show: that of the judgement or, where that is large, a
-    tenth of it, and no less than ten. An exact law only needs to stay violated.
+    """The margin that a simpler point must have: that of the judgement or, if large, a tenth of it
+    but at least ten; 1 for an exact law.
     """
     first = float(judgement.margin[judgement.worst()])
     if judgement.measurement.law.tolerance == EXACT or not np.isfinite(first):
@@ -95,7 +95,7 @@ def least_margin(judgement: Judgement) -> float:
 
 
 def _simpler(judgement: Judgement, budget: Budget) -> Iterator[Judgement]:
-    """Judgements of the same violation, each on simpler input than the one before: fewer rows, then
+    """Judgements of the same violation, each on simpler input than the last: fewer rows, then
     simpler points.
     """
     like = judgement.evidence(judgement.worst())
@@ -109,8 +109,8 @@ def _simpler(judgement: Judgement, budget: Budget) -> Iterator[Judgement]:
 
 
 def _fewer_rows(judgement: Judgement) -> Judgement | None:
-    """One row if that shows the violation alone, else two, else four, else None; of a law of many rows as
-    few as halving leaves.
+    """The violation on one, two or four rows, by halving for a law of many rows; None if it needs
+    more.
     """
     batch, worst = judgement.measurement.batch, judgement.worst()
     others = [row for row in range(len(batch.x)) if row != worst]
@@ -124,7 +124,6 @@ def _fewer_rows(judgement: Judgement) -> Judgement | None:
 
 
 def _halved(judgement: Judgement) -> Judgement | None:
-    """The first half of the rows, and the first half of these, as long as they show the violation."""
     found = None
     while len((rows := (found or judgement).measurement.batch).x) > 1:
         half = _surely(judgement, rows.rows(slice(0, (len(rows.x) + 1) // 2)))
@@ -135,8 +134,8 @@ def _halved(judgement: Judgement) -> Judgement | None:
 
 
 def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Iterator[Judgement]:
-    """Judgements at simpler points than the only one of a judgement, as far as the budget reaches:
-    first as few coordinates as show it, then numbers as round as show it.
+    """Judgements at simpler points within the budget: first fewer coordinates, then rounder
+    numbers.
     """
     measurement = judgement.measurement
     support, _ = measurement.subject.drawn(measurement.law.points)
@@ -150,16 +149,14 @@ def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Ite
             stages.pop(0)
             continue
         yield simpler
-        # Where numbers are rounder, fewer coordinates may be needed.
+        # With rounder numbers, fewer coordinates may suffice.
         judgement, stages = simpler, [fewer_coordinates, rounder_numbers]
 
 
 def _first_convincing(
     judgement: Judgement, candidates: Array, like: Evidence, floor: float, budget: Budget
 ) -> Judgement | None:
-    """The judgement at the first candidate that violates by enough: looked at together, then judged
-    alone.
-    """
+    """The judgement at the first candidate with at least the margin ``floor``."""
     _, context, seed = judgement.measurement.batch
     for start in range(0, len(candidates), ROWS):
         x = candidates[start : start + ROWS]
@@ -179,8 +176,8 @@ def _first_convincing(
 
 
 def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement | None:
-    """The judgement on another batch, if it violates there by enough, and beside its points as
-    well where a law speaks of derivatives; where the law cannot be measured, it does not.
+    """The judgement on another batch if it violates there by at least ``floor``, and next to its
+    points for a derivative law; None otherwise.
     """
     law = judgement.measurement.law
     try:
@@ -195,7 +192,6 @@ def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement
 
 
 def _roughly(judgement: Judgement, batch: Batch, like: Evidence) -> Judgement | None:
-    """The judgement on another batch as far as no noise is needed; None where there is none."""
     try:
         return guess(judgement.measurement.again(batch), like)
     except Exception:

@@ -1,4 +1,4 @@
-"""Errors of solvers: what falls as steps are halved is theirs, and no error of the map."""
+"""Solver errors: residuals that fall as steps are refined are not bugs of the map."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from flowref.checking.measurement import Measurement
 from flowref.checking.orders import lags
 from flowref.model import Batch, Subject
 
-# So many times the steps are tried, and to which share of itself an error is to fall.
+# Refinement factors of the steps, and the share to which a solver's error must fall.
 TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
-WITHIN = "results of its solver differ by at most its stated accuracy"
-# Moved parameters make fields so steep that no such number of steps suffices: there an error is the
-# solver's of which more steps change so much.
+WITHIN = "results differ by at most the stated accuracy of its solver"
+# Perturbed parameters make fields so steep that no such number of steps suffices: there an error is the
+# solver's if refinement changes it by this share.
 CHANGED = 0.1
-FALLS = "it falls with the steps of its solver, and is the error of these"
-CUT_OFF = "it falls with the terms or steps that it takes, which need not be enough for weights that were moved"
-SILENT = "nothing of it can be measured where its solver takes more steps"
-# Where an error is so many times the other way's, the ways do not take the same steps: nobody is accused
-# of that, since both lead to the same flow, but it is said.
+FALLS = "it falls as its solver is refined: it is a solver error"
+CUT_OFF = "it falls with more terms or steps: their number need not suffice for perturbed weights"
+SILENT = "it cannot be measured with a refined solver"
+# If one direction's error is this many times the other's, they take different steps. That is no
+# violation, since both converge to the same flow, but it is reported.
 UNEVEN = 30.0
 APART = (
-    f"{FALLS}; nearly all of it is of {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
+    f"{FALLS}; nearly all of it comes from {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
     "too many, or simpler ones"
 )
-# Twice the steps leave between these shares of an error that may be of first order.
+# Range of the ratio of errors, at twice the steps, that suggests first order.
 HALVED = (0.3, 0.75)
-# What moves no more than that in so many tries does not fall.
+# An error unchanged in this many refinements does not fall.
 STUCK = 2
-# Beyond that, beside the number of entries, no error is that of a solver that anybody would use.
+# A log-det error per entry above this is not that of a usable solver.
 GROSS = 0.5
-# A log-det is the right one with the sign turned where, of so many points at least, it is so near to that at all
-# whose log-det is none of the smallest: no error of steps is twice the number wherever one looks. Of fewer
-# points, as where an accusation is confirmed, it has to be as near as no chance brings it.
-TOLD, NEAR, SMALLEST = 4, 0.05, 1e-3
+# A log-det has the opposite sign if it is within NEAR of the negated value at all of at least
+# ENOUGH_POINTS points whose value exceeds SMALLEST; with fewer points, as in a confirmation, within NO_CHANCE.
+ENOUGH_POINTS, NEAR, SMALLEST = 4, 0.05, 1e-3
 NO_CHANCE = 1e-5
-# What is reported, what it is held to, and with which sign.
+# (reported, expected) -> the sign with which they agree.
 HELD_TO = {("reported", "autograd"): 1, ("inverse's log-det", "forward's log-det"): -1}
-# A row that shows less than this share of its residual by itself is measured among the others.
+# A row that shows less than this share of its residual alone is measured in its batch.
 ALONE = 0.5
 UNKNOWN = (
-    "it may be the error of its solver, and nothing shows how that takes more steps: an attribute n_steps does, "
-    "or say ?promises=log-det-tolerance=1e-3, or what its accuracy is"
+    "it may be a solver error, and no step count was found to refine its solver: add an attribute n_steps, or "
+    "declare the accuracy, such as ?promises=log-det-tolerance=1e-3"
 )
 
 
 def excused(measurement: Measurement, row: int) -> str:
-    """Why the residual of a row may be the error of a solver of which nobody states how accurate it
-    is: it falls to a small share of itself as the solver takes more steps, or is no gross one and
-    nothing tells how it takes more. Empty where it is no such error. What somebody states is held
-    against the object whatever falls; within that a call that is compared with itself may differ, since
-    the rows of a batch may share their steps. Where parameters were moved, what is no solver may take terms
-    of a series, or steps of an iteration, that are not enough for such weights. Nor is an error of first order that
-    of a solver whose values settle faster.
+    """Return why the residual of a row may be the error of a solver without stated accuracy, or ""
+    if it is not.
+
+    It is one if it falls to a small share as the solver is refined, or if it is not gross and
+    nothing shows how to refine the solver. A stated accuracy is held against the object; within it,
+    a call compared with itself may differ, since rows of a batch may share adaptive steps. At
+    perturbed parameters, truncated series and iterations without a solver may be too short. A
+    first-order error of a solver whose values converge faster is a bug (`orders`).
     """
     subject, law = measurement.subject, measurement.law
     stated = subject.certainty.log_det
     if law.echo is not None and measurement.size[row] <= stated * measurement.scale[row]:
         return WITHIN
     assumed = bool(subject.promises.get("assumed-accuracy"))
-    # A series that is cut off is long enough for weights as they are given, or it is wrong; not for all.
+    # A truncated series must suffice for the given weights, but not for all.
     if subject.refined is None or not law.by_steps or not (assumed or measurement.moved):
         return ""
-    with contextlib.suppress(Exception):  # more steps may take more than there is
+    with contextlib.suppress(Exception):  # refined calls may exceed the budget
         point, row, start = _batch_showing_row(measurement, row)
         if not np.isfinite(start):
             return ""
@@ -88,7 +88,7 @@ def excused(measurement: Measurement, row: int) -> str:
             if assumed and measurement.moved and abs(size - start) > CHANGED * start:
                 return _fallen(subject, finer, point)
             stuck += abs(size - start) <= CHANGED * start
-            if stuck == STUCK:  # each further try takes longer than all before it
+            if stuck == STUCK:  # each further refinement takes longer than all before it
                 break
         if assumed and measurement.moved and not seen:
             return SILENT
@@ -96,7 +96,9 @@ def excused(measurement: Measurement, row: int) -> str:
 
 
 def _sign_is_flipped(measurement: Measurement) -> bool:
-    """Whether what is reported is what it is held to with the sign turned, at all points of the batch."""
+    """Whether the reported value is the expected one with the opposite sign at all points of the
+    batch.
+    """
     observed = measurement.law.measure(measurement.subject, measurement.batch).observed
     found = next((pair for pair in HELD_TO if all(name in observed for name in pair)), None)
     if found is None:
@@ -105,13 +107,13 @@ def _sign_is_flipped(measurement: Measurement) -> bool:
     want = want * HELD_TO[found]
     telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
     sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
-    near = NEAR if len(sums) >= TOLD else NO_CHANCE
+    near = NEAR if len(sums) >= ENOUGH_POINTS else NO_CHANCE
     return len(sums) > 0 and bool((sums <= near * sizes).all())
 
 
 def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
-    """That an error is of steps, and of which way, where the other way's is far smaller. Both are seen
-    among the data, since what is small among latents may be large there.
+    """A phrase that the error is due to steps, and in which direction if the other one's is far
+    smaller; both are compared on the data side.
     """
     forward, inverse = (finer.calls.get(which) for which in ("forward", "inverse"))
     if forward is None or inverse is None:
@@ -129,21 +131,20 @@ def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
 
 
 def _batch_showing_row(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
-    """A batch that shows the residual of a row, the row's place in it, and its size: the row alone, or
-    the whole batch where it takes the others, as of an adaptive solver that chooses steps for all rows, or
-    where the law is silent of the row alone.
+    """A batch that shows the residual of a row, the row's index in it, and the residual: the row
+    alone, or the whole batch if the residual depends on the others, as with adaptive steps.
     """
     subject, batch = measurement.subject, measurement.batch
     alone = batch.rows(slice(row, row + 1))
     start = _row_residual(measurement, alone, 0, subject)
-    told = np.isfinite(start) and start >= ALONE * np.abs(measurement.size[row])
-    if len(batch.x) == 1 or told:
+    shown = np.isfinite(start) and start >= ALONE * np.abs(measurement.size[row])
+    if len(batch.x) == 1 or shown:
         return alone, 0, start
     return batch, row, _row_residual(measurement, batch, row, subject)
 
 
 def _row_residual(measurement: Measurement, batch: Batch, row: int, subject: Subject) -> float:
-    """The residual of the law at a row of a batch; infinite where it is silent."""
+    """The residual of the law at a row of a batch; infinite if it is exempt."""
     residual = measurement.law.measure(subject, batch)
     if residual.silent[row]:
         return np.inf

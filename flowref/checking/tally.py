@@ -1,4 +1,4 @@
-"""What was seen of one pair, counted, and the verdict where nothing accuses."""
+"""Counts of the outcomes of one pair, and the verdict if none is a violation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from flowref.model import (
 
 @dataclass
 class Tally:
-    """What has been seen so far of one pair. ``closest``: the evidence of the point that came
-    closest to a violation; ``road``: how points were measured, where a law says it; ``stopped``: why
-    nothing further could be measured; ``excused``: points by the facts that excuse them; ``silenced``:
-    why a law said nothing of a whole batch, in its own words; ``moved``: by how much the weights of this
-    batch are, and ``as_given``: the reasons of those that are not; ``held_moved``: whether points were
-    judged at weights that were moved; ``held_given`` and ``undecided_given``: how many were, and how many
-    could not be, at those that are not, where ``lacking_given`` says that an ability is missing.
+    """The counts so far of one pair.
+
+    ``closest``: the evidence of the point closest to a violation; ``road``: how points were
+    measured, if the law says; ``stopped``: why the budget ended the search; ``excused``: points
+    exempt by each fact; ``silenced``: the law's note on a batch without a decidable point;
+    ``moved``: the perturbation of the current batch; ``as_given``: reasons at unperturbed weights;
+    ``held_moved``: whether points were judged at perturbed weights; ``held_given`` and
+    ``undecided_given``: counts at unperturbed weights; ``lacking_given``: whether an ability is
+    missing there.
     """
 
     batches: int = 0
@@ -51,19 +53,19 @@ class Tally:
     lacking_given: bool = False
 
     def drawn(self, scale: float) -> None:
-        """Count a batch, drawn at weights that were moved so far."""
+        """Count a batch at weights perturbed by ``scale``."""
         self.batches += 1
         self.scales.add(scale)
         self.moved = scale
 
     @property
     def only_as_given(self) -> bool:
-        """Whether weights were moved, and nothing could be said of any that were."""
+        """Whether weights were perturbed, and no point could be judged at any of them."""
         silenced = self.unsupported or self.error is not None or self.stopped
         return any(self.scales) and not self.held_moved and not silenced
 
     def undecided(self, reason: str, count: int) -> None:
-        """Count points of which nothing can be said."""
+        """Count undecided points."""
         self.points[UNDECIDED] += count
         self.reasons[reason] = self.reasons.get(reason, 0) + count
         if not self.moved:
@@ -71,19 +73,19 @@ class Tally:
             self.undecided_given += count
 
     def refused(self, reason: Unsupported) -> None:
-        """Count a batch on which an ability turned out to be missing: the law waits, unless who
-        raised it knows better.
+        """Count a batch on which an ability is missing: the law is blocked, unless the exception
+        says otherwise.
         """
         waits = reason.waits is not False
         self.unsupported.append(Silence(str(reason), waits, reason.remedy))
         self.lacking_given |= not self.moved
 
     def dropped(self, count: int) -> None:
-        """Count points about which the law says nothing."""
+        """Count points that the law exempts."""
         self.points[DROPPED] += count
 
     def judged(self, judgement: Judgement) -> None:
-        """Count the points of a judgement that does not accuse."""
+        """Count the points of a judgement without violations."""
         for outcome in (HELD, DROPPED, TRIVIAL):
             self.points[outcome] += int((judgement.outcome == outcome).sum())
         for words, count in judgement.excused.items():
@@ -107,8 +109,8 @@ class Tally:
 
     @property
     def settled(self) -> bool:
-        """Whether as many points were judged as were not: of all, or of those at the weights as given
-        where some were judged at others. Weights that are moved far are often no bijection in this
+        """Whether at least half of the points could be judged: of all, or of those at unperturbed
+        weights if some were judged at perturbed ones, which are often no bijection in this
         precision.
         """
         if not self.points[HELD]:
@@ -129,8 +131,8 @@ class Tally:
 
     @property
     def lacks(self) -> bool:
-        """Whether an ability is missing and nothing else can be said: weights that are moved far enough
-        leave no number, so that nobody gets to ask for it there.
+        """Whether an ability is missing and nothing else is known. Strongly perturbed weights leave
+        no finite number, so that the ability is never needed there.
         """
         elsewhere = self.lacking_given and not self.undecided_given
         undecided = self.points[UNDECIDED] and not elsewhere
@@ -138,14 +140,14 @@ class Tally:
 
     @property
     def left_out(self) -> str:
-        """How many points were excused, and by which facts."""
+        """How many points were exempt, and by which facts, as text."""
         counts = {words: count for words, count in self.excused.items() if count}
         said = ", ".join(f"{count} since {words}" for words, count in counts.items())
         return f"{sum(counts.values())} points left out: {said}" if counts else ""
 
     @property
     def main_reason(self) -> str:
-        """Why most of the undecided points are undecided; of two, what is so at the weights as given."""
+        """The reason of most undecided points; of two, the one at unperturbed weights."""
         return max(
             self.reasons,
             key=lambda reason: (self.reasons[reason], reason in self.as_given, reason),
@@ -153,7 +155,9 @@ class Tally:
 
 
 def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
-    """The verdict where no violation was seen. ``declared``: whether the domain of the target is."""
+    """Return the verdict if no violation was found. ``declared``: whether the target's domain is
+    declared.
+    """
     counts = tally.counts()
     if tally.error is not None:
         text, case = tally.error
@@ -172,7 +176,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
 
 
 def silent(name: str, law: Law, silence: Silence) -> Verdict:
-    """The verdict of a law that says nothing about a target."""
+    """The verdict of a law that does not apply to a target."""
     return Verdict(
         name,
         law.id,
@@ -192,7 +196,4 @@ def _nothing_decided(tally: Tally, declared: bool) -> str:
     if tally.silenced or tally.left_out:
         return tally.silenced or tally.left_out
     hint = "" if declared else "; a domain can be declared (?domain=)"
-    return (
-        "no point could be measured: what comes back is not finite, or too large to be "
-        f"compared{hint}"
-    )
+    return f"no point could be measured: results are not finite, or too large to compare{hint}"

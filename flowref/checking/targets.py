@@ -1,4 +1,4 @@
-"""A target from whatever a caller has."""
+"""Conversion to targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowref.model import Target
 
 
 def as_target(target: Target | Any) -> Target:
-    """A target from a target, a spec, or a live object (which is copied now)."""
+    """Return the target of a target, a spec, or a live object, which is copied now."""
     if isinstance(target, Target):
         return target
     if isinstance(target, str):

@@ -1,13 +1,12 @@
-r"""How a residual is judged: exactly, by a closed bound, or against what rounding was measured to
-do.
+r"""Judgement of a residual: exactly, by a closed bound, or against measured rounding.
 
 Rounding laws: a residual r of a point with scale S is first screened, $|r| \le 16uS$. What is left
 is measured again R times under Monte-Carlo arithmetic with noise $Mu$; with
 $s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4)$, and is then
 confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
-S/100), only a residual k times the *amplified* response accuses; otherwise nothing can be said. Noise
-of single precision is not amplified (M = 1): nothing can be said where s > S, nor anywhere where s
-exceeds the span of the residual (see `Residual`).
+S/100), only a residual k times the *amplified* response is a violation; otherwise it is undecided.
+float32 noise is not amplified (M = 1): points with s > S are undecided, as are all whose s exceeds the
+span of the residual (see `Residual`).
 """
 
 from __future__ import annotations
@@ -25,28 +24,27 @@ from flowref.model.cost import LENGTHY
 
 SCREEN = 16.0
 RESPONSE_LIMIT = 0.01
-# Points with coordinates up to here must not turn into nan or inf on the way back; farther out they
-# may overflow.
+# Points with coordinates up to here must return finite; farther out they may overflow.
 FINITE_REACH, FINITE_SCALE = 16.0, 1e6
 QUICK_REPLICAS, CONFIRM_REPLICAS, FINE_REPLICAS = 6, 32, 16
-# A second look with this many runs dismisses most suspicions before the full number is spent, and
-# confirms what is far beyond noise.
+# This many runs dismiss most violations before the full number is spent, and confirm those far beyond
+# noise.
 SECOND_REPLICAS = 8
-# A point that is wrong alone is so by this factor, in no fewer runs, of noise that leaves it.
+# An isolated violation needs this factor, this many runs, and noise of at least this amplification.
 ALONE, LEAST_AROUND, FINEST = 1000.0, 6, 16.0
-# Operations of a round trip from which on the runs that confirm are half as many, and entries of an
-# event from which on they are a quarter: what sums over so many varies little from run to run.
+# Operations of a round trip from which on half as many runs confirm, and entries of an event from which
+# on a quarter do: sums of that many vary little between runs.
 COSTLY, VAST = 10_000, 1024
-# After the glance a batch is measured so many times at once (see `Response`).
+# Copies of a batch measured at once after the first glance (see `Response`).
 STACKED, STACKED_HIGH = 2, 3
-# A first glance: so many runs, or one, settle residuals that are this many times smaller than what they
-# allow, or larger.
+# The first glance of this many runs decides residuals this many times smaller than the allowance, or
+# larger.
 GLANCE_REPLICAS, GLANCE_FACTOR, CLEAR_FACTOR = 2, 4.0, 1000.0
 
 
 def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str = "") -> Judgement:
-    """Judge every point of a measurement. ``purpose``: names noise of its own, apart from the noise
-    of a first judgement.
+    """Judge every point of a measurement. ``purpose``: names separate noise, independent of that of
+    a first judgement.
     """
     size, unit = measurement.size, measurement.precision.unit
     zero = np.zeros(len(size))
@@ -66,9 +64,8 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
     if measurement.subject.noise is None:
         return _masked(replace(judgement, reason="no random rounding is available for it"))
     response = Response(measurement, open_rows, purpose)
-    # Most residuals are far from what a glance allows, or can no longer be told; only the others pay
-    # for the full number of runs. What is far beyond noise is shown by one run, and again by those that
-    # confirm it; of events of thousands of entries by two with noise of their own, and a fine one.
+    # Most residuals are far from the allowance of a glance or already undecidable; only the others need the
+    # full number of runs. One run shows what is far beyond noise, and the confirmation repeats it.
     first, large = replicas <= QUICK_REPLICAS, vast(measurement.subject)
     for runs in (1,) * GLANCE_REPLICAS if first else (GLANCE_REPLICAS,):
         response.runs(runs)
@@ -76,11 +73,11 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         clear = (glance.outcome == HELD) & (GLANCE_FACTOR * size <= glance.allowed)
         clear |= ~open_rows | screened
         if first:
-            clear |= _lost(glance, response)
+            clear |= _undecidable_rows(glance, response)
         if clear.all() or ((first or large) and (clear | far_beyond(glance)).all()):
             return _masked(glance)
-    # A first judgement of what takes so long ends with the glance: what then violates is measured again
-    # before it accuses anybody.
+    # A first judgement of lengthy calls ends with the glance: violations are measured again before they are
+    # reported.
     if first and measurement.subject.operations > LENGTHY:
         return _masked(glance)
     heavy = measurement.subject.cost.heavy
@@ -88,8 +85,8 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
         response.runs(1)
         glance = _against(judgement, response)
     fold = STACKED if replicas <= FINE_REPLICAS else STACKED_HIGH
-    # An accusation is confirmed by many more, unless some leave it as clear; where each takes long,
-    # three do.
+    # A violation is confirmed by many more runs unless a few leave it clear; three suffice for expensive
+    # calls.
     if not (first or heavy):
         response.runs(SECOND_REPLICAS - GLANCE_REPLICAS, fold)
         glance = _against(judgement, response)
@@ -101,7 +98,9 @@ def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str
 
 
 def far_beyond(judgement: Judgement) -> Array:
-    """Rows that violate by so much that no number of runs would explain them."""
+    """Mask ``(batch,)`` of the rows that violate by so much that no number of runs would explain
+    it.
+    """
     size = judgement.measurement.size
     far = np.isfinite(size) & (size >= CLEAR_FACTOR * judgement.allowed)
     if judgement.isolated is not None:
@@ -110,19 +109,19 @@ def far_beyond(judgement: Judgement) -> Array:
 
 
 def vast(subject: Subject) -> bool:
-    """Whether calls are heavy, of events of thousands of entries."""
+    """Whether calls are expensive on events of thousands of entries."""
     return subject.cost.heavy and math.prod(subject.event_shape) > VAST
 
 
 def affordable_replicas(replicas: int, subject: Subject) -> int:
-    """So many runs, or fewer where they are costly."""
+    """The number of runs, fewer if they are expensive."""
     if math.prod(subject.event_shape) > VAST:
         return replicas // 4
     return replicas // 2 if subject.operations > COSTLY else replicas
 
 
 def guess(measurement: Measurement, like: Evidence) -> Judgement:
-    """A judgement without noise, by the allowance of a point already judged: good enough to sort
+    """Return a judgement without noise, by the allowance of a point already judged; used to sort
     candidates.
     """
     size, scale, bound = measurement.size, measurement.scale, measurement.bound
@@ -133,19 +132,18 @@ def guess(measurement: Measurement, like: Evidence) -> Judgement:
 
 
 def _against(judgement: Judgement, response: Response) -> Judgement:
-    """The judgement with the rows that were asked about held against their response to noise."""
+    """The judgement of the rows in question by their response to noise."""
     measurement, asked = judgement.measurement, response.rows
     precision, size, scale = measurement.precision, measurement.size, measurement.scale
     moved = response.size
     amplified = precision.amplify > 1
-    # Noise that is not amplified is what rounding does; where that is more than all that is compared,
-    # it excuses everything.
+    # Noise that is not amplified is rounding itself: if it exceeds the compared scale, nothing can be decided.
     linear = moved <= (RESPONSE_LIMIT if amplified else 1.0) * scale
     explained = precision.factor * np.where(linear, moved / precision.amplify, moved)
     allowed = explained + precision.factor * precision.unit * scale / 4 + measurement.bound
-    told = np.isfinite(size) & response.steady & (moved <= measurement.residual.span)
-    violated = told & (size > allowed)
-    held = told & linear & ~violated
+    decidable = np.isfinite(size) & response.steady & (moved <= measurement.residual.span)
+    violated = decidable & (size > allowed)
+    held = decidable & linear & ~violated
     isolated = _isolated(measurement, response)
     violated |= isolated | _never_finite(measurement, response)
     outcome = np.where(violated, VIOLATED, np.where(held, HELD, UNDECIDED))
@@ -160,9 +158,9 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     )
 
 
-def _lost(glance: Judgement, response: Response) -> Array:
-    """Rows of which nothing can be said however many runs follow, up to those of a first judgement:
-    noise moves them by so much, or makes something else than a number of them.
+def _undecidable_rows(glance: Judgement, response: Response) -> Array:
+    """Mask of rows that no number of runs of a first judgement decides: noise moves them too much,
+    or makes them nan or inf.
     """
     measurement, moved = glance.measurement, response.size
     precision, size, scale = measurement.precision, measurement.size, measurement.scale
@@ -182,13 +180,13 @@ def _lost(glance: Judgement, response: Response) -> Array:
 
 
 def _may_be_alone(measurement: Measurement) -> bool:
-    """Whether a law of values is judged with noise that leaves a point."""
+    """Whether a law of values is judged with noise larger than a point's neighborhood."""
     return not measurement.law.local and measurement.precision.amplify > FINEST
 
 
 def _isolated(measurement: Measurement, response: Response) -> Array:
-    """Points at which a law of values is violated, while all around they hold and agree: a value
-    that is wrong at a knot alone. Noise leaves the point, and is no explanation of it.
+    """Mask of points that violate a law of values while their neighborhood holds: a value wrong at
+    a single knot, which noise cannot explain since it leaves the point.
     """
     precision, size = measurement.precision, measurement.size
     if not _may_be_alone(measurement) or response.replicas < LEAST_AROUND:
@@ -203,15 +201,14 @@ def _isolated(measurement: Measurement, response: Response) -> Array:
 
 
 def _never_finite(measurement: Measurement, response: Response) -> Array:
-    """Points of ordinary size whose residual is not finite, whatever the rounding: that is no
-    excuse.
+    """Mask of points of ordinary size whose residual is not finite in any run, which rounding does
+    not explain.
     """
     never = ~np.isfinite(measurement.size) & (response.finite == 0)
     return np.asarray(never & _ordinary_rows(measurement))
 
 
 def _ordinary_rows(measurement: Measurement) -> Array:
-    """Points of ordinary size, of residuals of ordinary scale."""
     size, scale = measurement.size, measurement.scale
     flat = np.abs(measurement.batch.x).reshape(len(size), -1)
     near = (flat.max(1) if flat.shape[1] else np.zeros(len(size))) <= FINITE_REACH
@@ -219,12 +216,12 @@ def _ordinary_rows(measurement: Measurement) -> Array:
 
 
 def _masked(judgement: Judgement) -> Judgement:
-    """Rows about which the law says nothing, and rows that hold whatever the subject does."""
+    """Mark exempt rows as dropped, and rows that hold for any subject as trivial."""
     residual = judgement.measurement.residual
     outcome = judgement.outcome.astype(object)
     if residual.trivial is not None:
         outcome[(outcome == HELD) & np.asarray(residual.trivial, dtype=bool)] = TRIVIAL
-    # An excuse is needed only where something is not held.
+    # Exemptions matter only if some row does not hold.
     unheld = ((outcome != HELD) & (outcome != TRIVIAL)).any()
     silent = residual.silent if unheld else replace(residual, excused={}).silent
     outcome[silent] = DROPPED

@@ -54,7 +54,7 @@ from flowref.cli.parameters import (
     help="Laws to leave out, such as 'effects/*'; repeat or separate by commas.",
 )
 @profile_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything drawn.")
 @jobs_option
 @click.option(
     "--in-process",
@@ -74,7 +74,7 @@ from flowref.cli.parameters import (
     default=60.0,
     show_default="60s",
     metavar="TIME",
-    help="Processor time of one pair.",
+    help="CPU time of one pair.",
 )
 @click.option(
     "--memory",
@@ -82,15 +82,15 @@ from flowref.cli.parameters import (
     default=2048,
     show_default=True,
     metavar="MIB",
-    help="For one pair; where this is not given, what needs more is measured last, with what is free.",
+    help="Memory of one pair; if not given, pairs that need more run last, with the memory that is free.",
 )
 @click.option(
-    "--event", metavar="SHAPE", help="Event shape of targets that do not give one: 3 or 2,4,4."
+    "--event", metavar="SHAPE", help="Event shape of targets that declare none: 3 or 2,4,4."
 )
 @click.option(
     "--data",
     metavar="PATH",
-    help="Measure laws at rows of your data, too: an npy, npz (FILE.npz:NAME), parquet or csv file, "
+    help="Also measure laws at rows of your data: an npy, npz (FILE.npz:NAME), parquet or csv file, "
     "or a data set in Python as module:name or file.py:name.",
 )
 @device_option
@@ -105,13 +105,13 @@ from flowref.cli.parameters import (
     "--events",
     type=Stream(),
     metavar="PATH|-|N",
-    help="Write what happens as it happens, a JSON object a line: to a file or pipe, standard "
+    help="Write events as they happen, one JSON object per line: to a file or pipe, standard "
     "output, or the open descriptor N.",
 )
 @click.option(
     "--resume/--fresh",
     default=True,
-    help="Go on with an interrupted audit (default), or start anew.",
+    help="Resume an interrupted audit (default), or start from the beginning.",
 )
 @click.option(
     "--baseline",
@@ -122,32 +122,32 @@ from flowref.cli.parameters import (
 @click.option(
     "--shard",
     metavar="I/N",
-    help="Run one of N parts, for N machines; flowref merge puts their reports together.",
+    help="Run one of N parts, for N machines; flowref merge combines their reports.",
 )
 @click.option(
     "--costs",
     "costs_path",
     metavar="REPORT.json",
-    help="Balance the parts by what targets took in this report.",
+    help="Balance the parts by the CPU time of targets in this report.",
 )
 @click.option(
     "--dask",
     metavar="ADDRESS",
     help="Run pairs on a dask.distributed cluster, by the address of its scheduler (tcp://host:8786).",
 )
-@click.option("--no-baseline", is_flag=True, help="Whatever is known counts as new.")
+@click.option("--no-baseline", is_flag=True, help="Ignore known failures: all count as new.")
 @exit_options
 @verbose_option
 @quiet_option
 def audit(
     specs: tuple[str, ...], laws: tuple[str, ...], ignore: tuple[str, ...], **choices: Any
 ) -> None:
-    """Check every law on every target; with no SPECS, what pyproject.toml of this folder declares
-    ([[tool.flowref.target]]), or else every supported library that is installed.
+    """Check every law on every target; without SPECS, on the targets that pyproject.toml of this
+    folder declares ([[tool.flowref.target]]), or else on every supported library that is installed.
 
     A target is a library (zuko), a construction (nflows:AffineCouplingTransform, 'zuko:N*'), or
-    your code (package.module:factory?event=4, path/to/file.py:make_flow). Quote specs that hold ?
-    or &.
+    your code (package.module:factory?event=4, path/to/file.py:make_flow). Quote specs that contain
+    ? or &.
 
     Exit codes: 0 nothing new, 1 a new violation, 2 usage or a target that cannot be loaded, 3 a
     crash or time-out, 4 a stale known failure under --strict, 5 nothing meaningful was checked.
@@ -168,11 +168,11 @@ def audit(
     from flowref.reporting.report import Report
     from flowref.reporting.terminal import summary_lines
 
-    there = total_memory() // MEBIBYTE  # 0 where the system does not tell
+    there = total_memory() // MEBIBYTE  # 0 if unknown
     if _command_line_value("memory") and not choices["dask"] and 0 < there < choices["memory"]:
         raise click.UsageError(
             f"--memory {choices['memory']} is more than the {there} MiB that this machine has; a pair that "
-            f"took them would take down others: give {there} at most"
+            f"used them would crash others: give {there} at most"
         )
     path, without = choices["baseline_path"], choices["no_baseline"]
     if path and without:
@@ -222,7 +222,7 @@ def audit(
         click.echo(f"flowref: {hint}", err=True)
     if own and not choices["quiet"]:
         count = f"{len(own.targets)} target{'' if len(own.targets) == 1 else 's'}"
-        click.echo(f"flowref: {count} of {PROJECT}; name SPECS to audit others", err=True)
+        click.echo(f"flowref: {count} declared in {PROJECT}; name SPECS to audit others", err=True)
     if ignore and ignore == project.ignore and not choices["quiet"]:
         click.echo(f"flowref: {PROJECT} leaves out {', '.join(ignore)}", err=True)
     taken = printing(choices)
@@ -241,19 +241,18 @@ def audit(
     write_formats(report, choices)
     if not report.complete:
         resuming = shlex.join(["flowref", *(word for word in sys.argv[1:] if word != "--fresh")])
-        click.echo("flowref: interrupted; the same command goes on from here:", err=True)
+        click.echo("flowref: interrupted; the same command resumes it:", err=True)
         click.echo(f"    {resuming}", err=True)
     sys.exit(code)
 
 
 def _default(name: str) -> bool:
-    """Whether nobody set an option."""
     source = click.get_current_context().get_parameter_source(name)
     return source is ParameterSource.DEFAULT
 
 
 def _command_line_value(name: str) -> str:
-    """The value of an option, if the command line gives one; else empty."""
+    """The value of an option given on the command line; else empty."""
     context = click.get_current_context()
     given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
     return str(context.params[name]) if given else ""

@@ -1,6 +1,4 @@
-"""What a person sees while an audit runs: a line per target, a bar on a terminal, a line now and
-then elsewhere.
-"""
+"""The progress of an audit: a line per target, and a bar in a terminal or a regular line elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from flowref.reporting.text import clean
 
 HEARTBEAT = 30.0
 WIDTH = 60
-# What the first word of a line is shown in: readable on dark and on light.
+# First word of a line -> its style, readable on dark and light backgrounds.
 BOLD_RED = {"fg": "red", "bold": True}
 STYLES: dict[str, dict[str, Any]] = {
     "VIOLATED": BOLD_RED, "FAILED": BOLD_RED, "CRASHED": BOLD_RED, "TIMEOUT": BOLD_RED, "ERROR": BOLD_RED, "ADVICE": {"fg": "blue"},
@@ -34,10 +32,10 @@ def styled(line: str) -> str:
 
 
 class AuditProgress(AuditListener):
-    """Prints one line per target as it is done; failures expand. Use as a context manager.
+    """Prints a line per target when it is finished, expanded by its failures. A context manager.
 
-    ``verbosity``: as in `reporting.terminal`. ``lines`` False sends the lines about targets to
-    standard error, because standard output carries a report; ``silent``: there are none.
+    ``verbosity``: as in `reporting.terminal`. ``lines`` False: target lines go to standard error,
+    since standard output carries a report; ``silent``: no target lines.
     """
 
     def __init__(self, *, verbosity: int = 0, lines: bool = True, silent: bool = False) -> None:
@@ -63,12 +61,12 @@ class AuditProgress(AuditListener):
         self.pulse.restart()
 
     def notice(self, text: str) -> None:
-        """A remark."""
+        """Print a message."""
         if self.verbosity >= 0:
             self._aside(f"flowref: {clean(text)}")
 
     def problem(self, problem: Problem) -> None:
-        """A target that cannot be audited."""
+        """Print why a target cannot be audited."""
         self._aside(f"flowref: {clean(problem.message)}")
 
     def _aside(self, line: str) -> None:
@@ -76,27 +74,27 @@ class AuditProgress(AuditListener):
             click.echo(line, err=True)
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
-        """Announce the size of the audit, and whether it goes on with an earlier one."""
+        """Announce the size of the audit, and whether it resumes an earlier one."""
         self.statements = {law.id: law.statement for law in laws}
         self.count = Count(len(targets) * len(laws))
         self.bar.begin("starting workers", self.count.total, count="")
         if earlier:
             self.notice(
-                f"going on with an interrupted audit: {earlier} of {self.count.total} checks are done "
-                "(--fresh starts anew)"
+                f"resuming an interrupted audit: {earlier} of {self.count.total} checks are done "
+                "(--fresh starts from the beginning)"
             )
 
     def share(self, pairs: int) -> None:
-        """The audit is a part of one."""
+        """Set the number of pairs of a partial audit."""
         self.count.total = pairs
         self.bar.update(total=pairs)
 
     def start(self, pair: ScheduledPair) -> None:
-        """Show the pair in hand."""
+        """Show the current pair."""
         self.bar.update(description=clean(str(pair))[-WIDTH:])
 
     def verdict(self, verdict: Verdict) -> None:
-        """Count."""
+        """Count a verdict."""
         self.count.add(verdict)
         self.bar.update(completed=self.count.done, total=self.count.total, count=str(self.count))
         if self.verbosity >= 0 and not self.bar.drawn and self.pulse.due():
@@ -109,7 +107,7 @@ class AuditProgress(AuditListener):
         recognized: Recognized | None = None,
         known: Sequence[KnownFailure] = (),
     ) -> None:
-        """The line of a target; one that was not begun is left to the summary."""
+        """Print the lines of a target, unless none of its pairs was run."""
         if self.silent or all(verdict.status is Status.NOT_RUN for verdict in verdicts):
             return
         lines = target_lines(

@@ -34,11 +34,11 @@ file_option = click.option(
     examples=(
         ("flowref audit mylib", "measure"),
         ("flowref baseline update", "record what fails in flowref-baseline.toml"),
-        ("flowref audit mylib", "from now on, only what is new fails"),
+        ("flowref audit mylib", "from now on, only new failures count"),
     ),
 )
 def baseline() -> None:
-    """Known failures: adopt flowref today, and fail only on what is new."""
+    """Known failures: adopt flowref today, and fail only on new ones."""
 
 
 @baseline.command(
@@ -65,9 +65,8 @@ def baseline() -> None:
 )
 @file_option
 def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
-    """Record the failures of a report: all, or those of the short names ID and what they explain.
-
-    Entries that are there keep their words; of those that changed the case is recorded anew.
+    """Record the failures of a report: all, or those of the short names ID and the ones they
+    explain. Existing entries keep reason and issue; if they changed, their case is recorded again.
     """
     from flowref.auditing.journal import last_report
     from flowref.baseline.baseline_file import known_failures_text, updated
@@ -89,23 +88,22 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
     replace_file(file, known_failures_text(result.baseline))
     counts = (
         (result.added, "added"),
-        (result.renewed, "recorded anew"),
-        (result.kept, "known as they are"),
+        (result.renewed, "recorded again"),
+        (result.kept, "unchanged"),
     )
     listed = ", ".join(f"{len(group)} {word}" for group, word in counts if group)
     click.echo(f"{file}: {listed or 'nothing fails in this report'}")
     if result.along:
         explained = ", ".join(f"{verdict.id} {verdict.law}" for verdict in result.along)
-        click.echo(f"with what these explain: {explained}")
+        click.echo(f"with the failures that these explain: {explained}")
     if result.live:
         click.echo(
-            f"{len(result.live)} left out: live objects of the process that was audited, which no "
-            "other can load",
+            f"{len(result.live)} left out: live objects of the audited process, which no other can load",
             err=True,
         )
     for entry in result.expired:
         click.echo(
-            f"{entry.where}: {entry.law} in {entry.target} has expired on {entry.expires}; it stays "
+            f"{entry.where}: {entry.law} in {entry.target} expired on {entry.expires}; it counts as "
             "new until --expires gives another date",
             err=True,
         )
@@ -114,12 +112,12 @@ def update(names: tuple[str, ...], path: str | None, **choices: Any) -> None:
 @baseline.command(
     cls=Command, examples=(("flowref baseline check", "measure the recorded cases again"),)
 )
-@click.option("--strict", is_flag=True, help="Exit 4 where a known failure no longer fails.")
+@click.option("--strict", is_flag=True, help="Exit 4 if a known failure no longer fails.")
 @file_option
 def check(strict: bool, path: str | None) -> None:
     """Measure every pinned case again, without searching: KNOWN, FIXED, CHANGED or EXPIRED.
 
-    Exit codes: 0 all fail as they are known to, or no longer fail, 1 one fails otherwise or has
+    Exit codes: 0 all fail as recorded, or no longer fail, 1 one fails in another way or has
     expired, 2 entries that cannot be read or match nothing, 4 one no longer fails, under --strict.
     """
     from flowref.model import Standing
@@ -134,7 +132,7 @@ def check(strict: bool, path: str | None) -> None:
 @baseline.command(cls=Command, examples=(("flowref baseline prune", "drop what no longer fails"),))
 @file_option
 def prune(path: str | None) -> None:
-    """Remove every entry whose pinned case passes now; those of pyproject.toml are named."""
+    """Remove every entry whose pinned case passes now; those of pyproject.toml are only listed."""
     from flowref.baseline.baseline_file import known_failures_text
     from flowref.baseline.baseline_parser import FILE
     from flowref.model import Standing
@@ -145,16 +143,14 @@ def prune(path: str | None) -> None:
     gone = [entry for entry in fixed if entry in known.recorded]
     if gone:
         replace_file(Path(path or FILE), known_failures_text(known.without(gone)))
-    click.echo(f"{len(gone)} taken off, {len(known.entries) - len(gone)} left")
+    click.echo(f"{len(gone)} removed, {len(known.entries) - len(gone)} left")
     for entry in fixed:
         if entry not in gone:
-            click.echo(
-                f"{entry.where}: {entry.law} in {entry.target} is fixed; take it off by hand"
-            )
+            click.echo(f"{entry.where}: {entry.law} in {entry.target} is fixed; remove it by hand")
 
 
 def _vetted(path: str | None) -> Baseline:
-    """The known failures of this folder, each of which matches something."""
+    """The known failures of this folder. Raises: `BaselineError` if one matches nothing."""
     from flowref.baseline.baseline_parser import load_baseline
     from flowref.baseline.entry_targets import vet_baseline
 
@@ -166,7 +162,7 @@ def _vetted(path: str | None) -> Baseline:
 
 
 def _echo_known_failures(known: Baseline) -> list[tuple[Entry, KnownFailure]]:
-    """How each known failure stands, printed as it is measured."""
+    """The known failures with their standing, printed as they are measured."""
     from flowref.auditing.replays import standings
     from flowref.reporting.terminal import known_line
 

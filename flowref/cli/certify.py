@@ -1,4 +1,4 @@
-"""Commands of proofs: `flowref certify` and `flowref certificate`."""
+"""The commands of proofs: `flowref certify`, `flowref same` and `flowref certificate`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flowref.model import Law, Target
     from flowref.proving import Certificate
 
-# Why proofs ended early, by a wish.
+# The reason of an end by Ctrl-C.
 STOPPED = "interrupted"
 
 
@@ -44,7 +44,7 @@ STOPPED = "interrupted"
     "--laws",
     metavar="GLOB",
     default="",
-    help="Of the laws that can be proved; by default those, without their cases.",
+    help="Provable laws to prove; by default all, without their cases.",
 )
 @click.option(
     "--output",
@@ -57,25 +57,27 @@ STOPPED = "interrupted"
     "--box",
     metavar="INTERVAL",
     default="",
-    help="Where rounding is bounded, '[-3, 3]', or an interval for each entry; by default the domain, if it is bounded.",
+    help="Bound rounding on this box: '[-3, 3]', or an interval for each entry; by default the domain, if it is bounded.",
 )
 @click.option(
     "--budget",
     type=Duration(),
     default=math.inf,
     metavar="TIME",
-    help="Begin no statement after this long (60s, 5m).",
+    help="Start no proof after this long (60s, 5m).",
 )
-@click.option("-v", "--verbose", is_flag=True, help="What each proof says, and what it does not.")
+@click.option("-v", "--verbose", is_flag=True, help="Print each proof with its conditions.")
 def certify(
     specs: tuple[str, ...], laws: str, folder: Path | None, box: str, budget: float, verbose: bool
 ) -> None:
-    """Prove statements of flows and of batch norm for all inputs and all weights, as identities of what their code computes:
-    that log-dets are those of the Jacobian, that the inverse goes back, that gradients are derivatives. On a box rounding is
-    bounded, too, and a log-det that is wrong there by more than that is refuted. What is not proved is not wrong: `flowref
-    audit` measures it.
+    """Prove statements about flows and batch norm for all inputs and all weights, as identities of
+    what their code computes: log-dets equal those of the Jacobian, the inverse undoes forward,
+    gradients are derivatives. On a box, rounding is bounded too, and a log-det that is wrong there
+    by more is refuted. A statement that is not proved need not be wrong: `flowref audit` measures
+    it.
 
-    Exit codes: 0 also where nothing is proved, 1 a statement that is refuted, 2 a target that cannot be read, 130 interrupted.
+    Exit codes: 0 nothing is refuted, also if nothing is proved, 1 a statement is refuted, 2 a
+    target that cannot be read, 130 interrupted.
     """
     from fnmatch import fnmatch
 
@@ -112,7 +114,7 @@ def certify(
             except TargetError as error:
                 if target not in selection.optional:
                     problems.append(str(error))
-                continue  # what a file defines besides flows is no problem
+                continue  # objects of a file that are no flows are skipped
             except KeyboardInterrupt:
                 agenda.stopped = STOPPED
             for claim in aside if alone and not proofs.total else ():
@@ -130,8 +132,8 @@ def certify(
 
 
 class Proofs:
-    """Claims, which are printed, counted and written to a ``folder`` as they are found; ``brief``: in a line or two. Use as a
-    context manager, in which a terminal shows a bar.
+    """Claims, printed, counted and written to a ``folder`` as they are found; ``brief``: in a line
+    or two. A context manager, which shows a bar in a terminal.
     """
 
     def __init__(self, folder: Path | None, *, brief: bool) -> None:
@@ -147,7 +149,7 @@ class Proofs:
         self.bar.__exit__(*error)
 
     def add(self, claim: Certificate) -> None:
-        """Print one."""
+        """Print, count and save a claim."""
         with self.bar.aside():
             click.echo(claim.text(brief=self.brief))
         self.total += 1
@@ -161,7 +163,7 @@ class Proofs:
             claim.save(self.folder / f"{name.strip('-')}.json")
 
     def summary(self) -> Iterator[str]:
-        """What they come to, in sentences."""
+        """The counts, in sentences."""
         if self.total:
             yield (
                 f"{self.proved} of {self.total} statements are proved, {self.whole} of them for all inputs and all weights"
@@ -169,12 +171,12 @@ class Proofs:
         if self.refuted:
             yield f"{self.refuted} refuted"
         if self.proved + self.refuted < self.total:
-            yield "What is not proved is not wrong: flowref audit measures it."
+            yield "A statement that is not proved need not be wrong: flowref audit measures it."
 
 
 class Agenda:
-    """Which laws of which targets are proved: one after another, until ``budget`` seconds are spent. The ``bar`` shows which, and
-    for how long. ``stopped``: why it ended early.
+    """The laws to prove for each target, one after another until ``budget`` seconds are spent; the
+    ``bar`` shows the current one. ``stopped``: why it ended early.
     """
 
     def __init__(
@@ -184,7 +186,7 @@ class Agenda:
         self.began, self.done, self.stopped = time.monotonic(), 0, ""
 
     def laws_of(self, target: Target) -> Iterator[Law]:
-        """Those of a target, each when the one before is done."""
+        """Yield the laws of a target, each when the previous one is finished."""
         from flowref.reporting.text import clean
 
         self.done = self.targets.index(target) * len(self.laws)
@@ -198,7 +200,7 @@ class Agenda:
             self.done += 1
 
     def left(self) -> Iterator[str]:
-        """A sentence about those that it did not come to, and what to do."""
+        """A sentence about the proofs that were not reached."""
         count = len(self.targets) * len(self.laws) - self.done
         if self.stopped and count:
             target, law = divmod(self.done, len(self.laws))
@@ -222,10 +224,10 @@ class Agenda:
 @click.argument("one", metavar="TARGET", type=Specs())
 @click.argument("other", metavar="OTHER", type=Specs())
 def same(one: str, other: str) -> None:
-    """Prove that two objects compute the same for all inputs and all weights. OTHER is given the weights of TARGET, under the
-    same names or in the same order.
+    """Prove that two objects compute the same for all inputs and all weights. OTHER gets the
+    weights of TARGET, by name or in order.
 
-    Exit codes: 0 where no result differs, 1 where one does, 2 a target that cannot be read.
+    Exit codes: 0 no result differs, 1 one does, 2 a target that cannot be read.
     """
     from flowref import registry
     from flowref.proving.sameness import compare_targets as compared
@@ -233,7 +235,7 @@ def same(one: str, other: str) -> None:
     pair, differs = compared(registry.parse_target(one), registry.parse_target(other)), False
     if pair.renamed:
         names = ", ".join(f"{ours} as {theirs}" for theirs, ours in pair.renamed.items())
-        click.echo(f"Weights in their order: {names}")
+        click.echo(f"Weights matched in order: {names}")
     for found in pair.comparisons():
         differs = differs or found.difference is not None
         if found.difference is not None:
@@ -248,11 +250,11 @@ def same(one: str, other: str) -> None:
 
 @click.group(
     cls=Group,
-    titles={"Commands": {"check": "Run the graphs in files again, at other random points."}},
+    titles={"Commands": {"check": "Check proofs in files at other random points."}},
     examples=(("flowref certificate check proofs/*.json", "needs neither torch nor JAX"),),
 )
 def certificate() -> None:
-    """Proofs that `flowref certify --output` wrote."""
+    """Proofs written by `flowref certify --output`."""
 
 
 @certificate.command(
@@ -262,12 +264,13 @@ def certificate() -> None:
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False)
 )
 @click.option(
-    "--seed", type=int, help="Of the random points; by default others than those of the proof."
+    "--seed", type=int, help="Seed of the random points; by default not that of the proof."
 )
 def check(files: tuple[str, ...], seed: int | None) -> None:
-    """Check proofs: the graph in a file is run at other random points. It takes neither torch nor JAX, and no search.
+    """Check proofs: the graph in a file is evaluated at other random points, without torch, JAX or
+    a search.
 
-    Exit codes: 0 all hold, 1 one does not, 2 a file that is none.
+    Exit codes: 0 all hold, 1 one does not, 2 a file that is no proof.
     """
     from flowref.proving.certificates import Certificate
 

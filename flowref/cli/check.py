@@ -33,16 +33,16 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 )
 @click.argument("specs", nargs=-1, required=True, type=Specs(), metavar="FILE[:NAME]...")
 @click.option(
-    "--event", metavar="SHAPE", help="Event shape where a flow does not give one: 3 or 2,4,4."
+    "--event", metavar="SHAPE", help="Event shape of flows that declare none: 3 or 2,4,4."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything that is drawn.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything drawn.")
 @click.option(
     "--timeout",
     type=Duration(),
     default="20s",
     show_default=True,
     metavar="TIME",
-    help="Processor time of one check.",
+    help="CPU time of one check.",
 )
 @device_option
 @format_options
@@ -55,9 +55,10 @@ def check(
     device: str,
     **choices: Any,
 ) -> None:
-    """Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line each.
+    """Check the flows of a file or a module in seconds: a dozen decisive laws for each, a line
+    each.
 
-    `flowref audit` checks all laws. What is known to fail (flowref baseline) fails no check.
+    `flowref audit` checks all laws. Known failures (flowref baseline) do not count.
 
     Exit codes: 0 all passed, 1 a check failed, 2 nothing to check, 3 a crash or time-out.
     """
@@ -96,13 +97,12 @@ def check(
 
 
 def _flow_name(target: str) -> str:
-    """The name of a flow without its file."""
     head, _, query = target.partition("?")
     return head.rpartition(":")[2] + ("?" + query if query else "")
 
 
 def _screen(verbose: bool, *, silent: bool) -> AuditListener:
-    """What a person sees while checks run: a line for each; ``silent`` where standard output is taken."""
+    """The listener that prints a line for each check; ``silent``: standard output carries a report."""
     from flowref.auditing.options import AuditListener
     from flowref.cli.audit_progress import styled
     from flowref.model import Problem, Standing

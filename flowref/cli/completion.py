@@ -1,4 +1,4 @@
-"""Completion in a shell: `flowref completion`, and what arguments complete to."""
+"""Shell completion: `flowref completion`, and the completions of arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowref.cli import names
 from flowref.cli.help import Command
 
 PROGRAM, VARIABLE = "flowref", "_FLOWREF_COMPLETE"
-# Bash ends words at colons, of which specs have one; what it has of the word already is taken away.
+# Bash splits words at colons, which specs contain; the part before the last colon is removed.
 BASH = """\
 %(complete_func)s() {
     local line="${COMP_LINE:0:COMP_POINT}" kind value current=""
@@ -37,14 +37,16 @@ SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 class Specs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
-    """A spec, which completes to libraries, their constructions, files, and the names in these."""
+    """A spec, which completes to libraries, their constructions, files, and the names defined in
+    files.
+    """
 
     name = "spec"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """What a spec that begins so may be."""
+        """The completions of a spec."""
         head, colon, _ = incomplete.partition(":")
         if not colon:
             found = [f"{name}:" for name in names.libraries()] + list(names.libraries())
@@ -58,14 +60,14 @@ class Specs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no para
 
 
 class Laws(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
-    """Ids of laws and globs of families, several with commas between them."""
+    """Law ids and globs of families, separated by commas."""
 
     name = "laws"
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """What the last of them may be."""
+        """The completions of the last one."""
         before, comma, _ = incomplete.rpartition(",")
         ids = [law.id for law in names.declared_law_names()]
         globs = dict.fromkeys(f"{one.partition('/')[0]}/*" for one in ids)

@@ -1,4 +1,4 @@
-"""The command that compares: `flowref diff`."""
+"""The command that compares reports: `flowref diff`."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from flowref.cli.parameters import Output
     type=click.FloatRange(1),
     default=10.0,
     show_default=True,
-    help="Margins of violations and advice that change by less are the same.",
+    help="Smaller changes of the margins of violations and advice are ignored.",
 )
 @click.option(
     "--all-margins",
     is_flag=True,
-    help="Compare margins where a law holds, too.",
+    help="Also compare the margins of laws that hold.",
 )
 @click.option(
     "--rename",
     multiple=True,
     metavar="OLD=NEW",
-    help="A target or law that has a new name; 'OLD*=NEW*' for a prefix.",
+    help="A target or law that was renamed; 'OLD*=NEW*' for a prefix.",
 )
 @click.option(
     "--markdown",
@@ -50,10 +50,11 @@ from flowref.cli.parameters import Output
     "-v",
     "--verbose",
     is_flag=True,
-    help="Every target, and unchanged pairs with other words or numbers.",
+    help="Also list every target, and unchanged pairs with other texts or numbers.",
 )
 def diff(old_path: str, new_path: str, **choices: Any) -> None:
-    """What changed between two reports: two releases of a library, or two versions of your flow.
+    """Show what changed between two reports: two releases of a library, or two versions of your
+    flow.
 
     Exit codes: 0 nothing changed, 1 something did, 2 a report that cannot be read or a --rename
     that matches nothing.

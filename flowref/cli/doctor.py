@@ -1,4 +1,4 @@
-"""What flowref runs on: `flowref doctor`."""
+"""The environment of flowref: `flowref doctor`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from flowref.cli.help import Command
 
 @click.command(cls=Command, examples=(("flowref doctor", "versions, libraries, memory"),))
 def doctor() -> None:
-    """Say what flowref runs on: versions, libraries, processors and memory, and what is amiss.
+    """Show the environment of flowref: versions, libraries, processors and memory, with problems.
 
-    Exit codes: 0 all is well, 1 something keeps flowref from working.
+    Exit codes: 0 no problem, 1 something keeps flowref from working.
     """
     from flowref.auditing.environment import environment_items
 
@@ -24,5 +24,5 @@ def doctor() -> None:
     amiss = [part.trouble for part in found if part.trouble]
     for trouble in amiss:
         click.echo(click.style(trouble, fg="red"))
-    click.echo(f"{len(amiss)} of these to be fixed." if amiss else "All is well.")
+    click.echo(f"{len(amiss)} to be fixed." if amiss else "No problems found.")
     sys.exit(1 if amiss else 0)

@@ -1,6 +1,5 @@
-"""An audit followed by another program: what happens, written as it happens.
-
-Nothing that becomes of the reader is any affair of the audit: where it is gone, the events end.
+"""The events of an audit, written for another program as they happen. If the reader goes away the
+events end, and the audit continues.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from flowref.reporting.report import Report
 
 
 class Followed(AuditListener):
-    """Passes everything on to another listener, and writes it down, where there is a stream."""
+    """Passes everything on to another listener, and writes events to a stream, if there is one."""
 
     def __init__(self, other: AuditListener, stream: IO[str] | None) -> None:
         self.other, self.stream = other, stream
 
     def write(self, text: str) -> None:
-        """Write one line at once; a reader that is gone ends it."""
+        """Write one line at once; the stream is dropped if its reader is gone."""
         if self.stream is None:
             return
         try:
             self.stream.write(text)
             self.stream.flush()
         except (OSError, ValueError) as error:
-            if self.stream is sys.stdout:  # what is left in it would be an error when Python ends
+            if self.stream is sys.stdout:  # unflushed text would raise when Python exits
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.stream = None
             if not isinstance(error, BrokenPipeError):
                 self.other.notice(f"events end here: {error}")
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:
-        """The selection is made."""
+        """The audit starts."""
         self.other.begin(targets, laws, earlier)
         ids = [law.id for law in laws]
         self.write(events.started(flowref.__version__, list(map(str, targets)), ids, earlier))
@@ -55,7 +54,7 @@ class Followed(AuditListener):
         self.other.start(pair)
 
     def verdict(self, verdict: Verdict) -> None:
-        """A pair is done."""
+        """A pair is finished."""
         self.other.verdict(verdict)
         self.write(events.pair(verdict))
 
@@ -71,25 +70,25 @@ class Followed(AuditListener):
         recognized: Recognized | None = None,
         known: Sequence[KnownFailure] = (),
     ) -> None:
-        """All pairs of a target are done."""
+        """All pairs of a target are finished."""
         self.other.target(target, verdicts, recognized, known)
         self.write(events.target(str(target), verdicts, recognized, known))
 
     def notice(self, text: str) -> None:
-        """Something that the user should know."""
+        """A message for the user."""
         self.other.notice(text)
         self.write(events.notice(text))
 
     def finished(self, report: Report) -> None:
-        """The audit is over."""
+        """The audit ends."""
         self.write(events.finished(report))
 
 
 @contextlib.contextmanager
 def following(listener: AuditListener, where: str | int | None) -> Iterator[Followed]:
-    """A listener that writes events to a path, standard output (-) or an open descriptor as well.
+    """A listener that also writes events to a path, standard output (-) or an open descriptor.
 
-    Raises: `ReportError` where it cannot be written.
+    Raises: `ReportError` if that cannot be written.
     """
     if where is None:
         yield Followed(listener, None)
@@ -105,5 +104,5 @@ def following(listener: AuditListener, where: str | int | None) -> Iterator[Foll
     try:
         yield Followed(listener, stream)
     finally:
-        with contextlib.suppress(OSError):  # what the reader did not take is lost
+        with contextlib.suppress(OSError):  # unread events are lost
             stream.close()

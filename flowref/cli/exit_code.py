@@ -1,4 +1,4 @@
-"""The exit code of a report, as the options --strict and --exit-zero have it."""
+"""The exit code of a report, under --strict and --exit-zero."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def exit_options(command: Any) -> Any:
-    """Give a command --strict and --exit-zero."""
+    """Add --strict and --exit-zero to a command."""
     command = click.option(
         "--exit-zero",
         is_flag=True,
-        help="Exit 0 whatever was found; 2 where a target could not be audited.",
+        help="Exit 0 whatever was found, but 2 if a target could not be audited.",
     )(command)
     return click.option(
         "--strict",
         is_flag=True,
-        help="Minor violations count, and a known failure that no longer fails exits 4.",
+        help="Count minor violations, and exit 4 if a known failure no longer fails.",
     )(command)
 
 
 def exit_code(report: Report, *, strict: bool, exit_zero: bool) -> int:
-    """With which code the program ends."""
+    """The exit code of the program."""
     from flowref.reporting.report import NOTHING, OK, STALE, USAGE, VIOLATION
 
     if not report.complete:
@@ -37,6 +37,6 @@ def exit_code(report: Report, *, strict: bool, exit_zero: bool) -> int:
         code = VIOLATION
     if strict and report.stale and code in (OK, NOTHING):
         code = STALE
-    if report.shard is not None and code == NOTHING:  # which the other parts decide
+    if report.shard is not None and code == NOTHING:  # the other parts decide
         code = OK
     return OK if exit_zero and code != USAGE else code

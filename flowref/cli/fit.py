@@ -20,18 +20,16 @@ if TYPE_CHECKING:
     cls=Command,
     examples=(
         ("flowref fit moons", "train Real NVP on points, and audit it"),
-        ("flowref fit runs/moons-1", "go on with an interrupted run"),
+        ("flowref fit runs/moons-1", "resume an interrupted run"),
         ("flowref fit --list", "the data sets"),
     ),
 )
 @click.argument("what", metavar="DATASET|RUN", required=False)
-@click.option("--list", "listing", is_flag=True, help="Name the data sets.")
+@click.option("--list", "listing", is_flag=True, help="List the data sets.")
 @click.option(
-    "--data", "path", metavar="PATH", help="Where the files of mnist, cifar10 or celeba are."
+    "--data", "path", metavar="PATH", help="Folder with the files of mnist, cifar10 or celeba."
 )
-@click.option(
-    "--resume", is_flag=True, help="Go on with the last run of DATASET that was interrupted."
-)
+@click.option("--resume", is_flag=True, help="Resume the last interrupted run of DATASET.")
 @click.option(
     "--runs",
     "parent",
@@ -40,23 +38,25 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Folder of the runs.",
 )
-@click.option("--seed", type=click.IntRange(0), help="Of weights, order and noise.  [default: 0]")
+@click.option(
+    "--seed", type=click.IntRange(0), help="Seed of weights, order and noise.  [default: 0]"
+)
 @click.option(
     "--epochs",
     type=click.IntRange(1),
-    help="At most; training stops early. The default depends on the data.",
+    help="Largest number of epochs; training stops early. The default depends on the data.",
 )
-@click.option("--batch", type=click.IntRange(2), help="Events in a step.")
+@click.option("--batch", type=click.IntRange(2), help="Batch size.")
 @click.option("--rate", type=float, help="First learning rate of Adam.")
 @click.option(
     "--size", type=click.IntRange(8, 256), help="Side of the images of celeba.  [default: 32]"
 )
-@click.option("--limit", type=click.IntRange(40), help="Use so many images only.")
-@click.option("--threads", type=click.IntRange(1), help="Of torch; results depend on it.")
+@click.option("--limit", type=click.IntRange(40), help="Use only this many images.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of torch; results depend on it.")
 @click.option(
     "--flow",
     type=click.Choice(FLOWS),
-    help="Which family is fitted to points.  [default: real-nvp]",
+    help="Family of flows that is fitted to points.  [default: real-nvp]",
 )
 @click.option(
     "--audit/--no-audit", default=True, help="Check the laws on the trained flow (default)."
@@ -70,11 +70,11 @@ def fit(
     audit: bool,
     **choices: Any,
 ) -> None:
-    """Train Real NVP, or another flow, on a data set, then show how well it did, and audit it.
+    """Train Real NVP, or another flow, on a data set, show how well it did, and audit it.
 
     A run keeps all its files in a folder such as runs/moons-1: weights, metrics, pictures, and the
-    report of the audit. Interrupt it with Ctrl-C; flowref fit runs/moons-1 goes on and ends with
-    the same weights as if nothing had happened.
+    report of the audit. Interrupt it with Ctrl-C; flowref fit runs/moons-1 resumes it and ends with
+    the same weights as an uninterrupted run.
 
     Exit codes: 0 trained, 1 the audit found a violation, 2 usage or data that cannot be read, 3 a
     crash or time-out in the audit, 130 interrupted.
@@ -86,7 +86,7 @@ def fit(
         for name, text in DESCRIBED.items():
             click.echo(f"{name:<8}  {text}")
         if not listing:
-            raise click.UsageError("name a data set, or the folder of a run to go on with")
+            raise click.UsageError("name a data set, or the folder of a run to resume")
         return
     package("torch")
     from flowref.cli.training_progress import TrainingProgress
@@ -100,9 +100,7 @@ def fit(
     with TrainingProgress(dataset) as progress, stopping() as stop:
         done = training.train_run(folder, dataset, progress, stop)
     if not done:
-        click.echo(
-            f"flowref: interrupted; this goes on from here:\n    flowref fit {folder}", err=True
-        )
+        click.echo(f"flowref: interrupted; this resumes it:\n    flowref fit {folder}", err=True)
         sys.exit(INTERRUPTED)
     summary = training.finish(folder, dataset)
     for line in summary.lines():
@@ -132,8 +130,8 @@ def fit(
 def _prepare(
     what: str, path: str | None, resume: bool, parent: Path, choices: dict[str, Any]
 ) -> tuple[Path, Dataset]:
-    """The folder of a run, new or to go on with, and its data; nothing is written before the data
-    were read.
+    """The folder of a new or resumed run, and its data; nothing is written before the data are
+    read.
     """
     from flowref.model import SpecError
     from flowref.training import fit as training
@@ -167,13 +165,18 @@ def _prepare(
 )
 @click.argument("run", metavar="RUN")
 @click.option(
-    "-n", "--number", type=click.IntRange(1), default=64, show_default=True, help="How many."
+    "-n",
+    "--number",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="Number of samples.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
     "--out",
     metavar="PATH",
-    help="A .png to look at or an .npz with the array `samples`.  [default: in RUN]",
+    help="A .png image, or an .npz with the array `samples`.  [default: in RUN]",
 )
 def sample(run: str, number: int, seed: int, out: str | None) -> None:
     """Draw points or images from a trained flow."""

@@ -1,6 +1,5 @@
-"""The formats that a report can be written in: options that `audit`, `report` and `merge` share.
-
-Another format is another row of the table.
+"""The formats of a report: options shared by `audit`, `report` and `merge`. A further format is a
+row of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from flowref.cli.parameters import Output
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
 
-# Where a job of GitHub's says that its summary is to be appended.
+# Environment variable with the path of a GitHub job's summary.
 SUMMARY = "GITHUB_STEP_SUMMARY"
 FULL, CONCISE, GITHUB = "full", "concise", "github"
 
@@ -28,8 +27,8 @@ FULL, CONCISE, GITHUB = "full", "concise", "github"
 @dataclass(frozen=True)
 class Format:
     """One format: its name, what is written, and the function from a report to text, as
-    "module:name". ``brief``: whether --brief shortens it; ``marks``: it is written to standard output
-    beside what is said there, by an option without a path.
+    "module:name". ``brief``: whether --brief shortens it; ``marks``: it is printed by a flag
+    without a path, in addition to the usual output.
     """
 
     name: str
@@ -40,12 +39,12 @@ class Format:
 
     @property
     def key(self) -> str:
-        """The parameter that holds the path."""
+        """The parameter with the path."""
         return self.name if self.marks else f"{self.name}_path"
 
     @property
     def option(self) -> Callable[[Any], Any]:
-        """The option that asks for it."""
+        """The command-line option."""
         if self.marks:
             return click.option(f"--{self.name}", is_flag=True, help=f"{self.title}.")
         return click.option(
@@ -80,13 +79,13 @@ FORMATS = (
 
 
 def format_options(command: Any) -> Any:
-    """Give a command an option for each format, --output-format and --brief."""
+    """Add to a command an option for each format, --output-format and --brief."""
     for one in reversed(FORMATS):
         command = one.option(command)
     command = click.option(
         "--brief",
         is_flag=True,
-        help="In JSON and Markdown count what holds or does not apply, without numbers and "
+        help="In JSON and Markdown only count laws that hold or do not apply, without numbers and "
         "reasons.",
     )(command)
     return click.option(
@@ -95,15 +94,15 @@ def format_options(command: Any) -> Any:
         default=FULL,
         show_default=True,
         metavar="FORMAT",
-        help="What standard output is: "
+        help="Format of standard output: "
         f"{', '.join([FULL, *(one.name for one in FORMATS)])}; full is for people.",
     )(command)
 
 
 def printing(choices: Mapping[str, Any]) -> bool:
-    """Whether standard output is taken by a format or by events.
+    """Whether standard output carries a format or events.
 
-    Raises: `click.UsageError` where two want it.
+    Raises: `click.UsageError` if two claim it.
     """
     names = [f"--{one.name} -" for one in FORMATS if choices[one.key] == "-"]
     names += ["--events -"] if choices.get("events") in ("-", 1) else []
@@ -116,14 +115,14 @@ def printing(choices: Mapping[str, Any]) -> bool:
 
 
 def format_requested(choices: Mapping[str, Any]) -> bool:
-    """Whether any format was asked for."""
+    """Whether any format was requested."""
     return choices["output_format"] != FULL or any(choices[one.key] for one in FORMATS)
 
 
 def write_formats(report: Report, choices: Mapping[str, Any]) -> None:
-    """Write every format that was asked for; one that cannot be written keeps no other from it.
+    """Write every requested format; one that cannot be written does not prevent the others.
 
-    Raises: `ReportError` for the first that could not be.
+    Raises: `ReportError` for the first that could not be written.
     """
     from flowref.model import ReportError
 
@@ -165,7 +164,7 @@ def _put(path: str, form: Format, report: Report) -> None:
 
 
 def _append(report: Report, path: Path) -> None:
-    """Add to the summary of a job what other steps may have begun."""
+    """Append to the job summary, which other steps may have begun."""
     from flowref.model import ReportError
     from flowref.reporting.formats.github import to_summary
 

@@ -1,4 +1,4 @@
-"""Help in groups, with whole commands as examples; and --color, which every command has."""
+"""Help in groups, with commands as examples; and --color, which every command has."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 HELP = "help"
-# Title -> the parameters below it, of whichever command has them; others are "Options".
+# Title -> parameters of any command below it; others are "Options".
 GROUPS = {
     "Selection": ("laws", "ignore", "spec", "event", "domain", "dtype", "data"),
     "Effort": ("profile", "quick", "seed", "exitfirst", "max_failures", "budget"),
@@ -27,7 +27,7 @@ GROUPS = {
     ),
 }  # fmt: skip
 OTHERS, FURTHER = "Options", "Other commands"
-# The first column is as wide at least.
+# Smallest width of the first column.
 COLUMN = 30
 CHOICES = {"always": True, "never": False}
 
@@ -36,7 +36,7 @@ Examples = Sequence[tuple[str, str]]
 
 
 class Command(click.Command):
-    """A command whose help has groups and examples: pairs of a command and what it does."""
+    """A command whose help has groups and examples: pairs of a command line and what it does."""
 
     def __init__(self, *arguments: Any, examples: Examples = (), **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -48,7 +48,7 @@ class Command(click.Command):
         return [*own, color_option, last]
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the command does, and examples of it."""
+        """The description and the examples."""
         super().format_help_text(ctx, formatter)
         _write("Examples", self.examples, formatter)
 
@@ -67,7 +67,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Commands below titles, each in a line; of those that stand in no table the line is their own."""
+    """Commands below titles, a line each; commands in no table use their own short help."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Group(click.Group):
         self.titles, self.examples = titles or {}, examples
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the commands are for, and examples of them."""
+        """The description and the examples."""
         super().format_help_text(ctx, formatter)
         _write("Examples", self.examples, formatter)
 
@@ -98,7 +98,7 @@ class Group(click.Group):
 
 
 def _write(title: str, rows: Examples, formatter: click.HelpFormatter) -> None:
-    """Two columns below a title; the first as wide as leaves room for the second, where it can."""
+    """Two columns below a title; the first is as wide as the second allows."""
     if rows:
         room = formatter.width - max(len(text) for _, text in rows) - 4
         with formatter.section(title):
@@ -106,9 +106,7 @@ def _write(title: str, rows: Examples, formatter: click.HelpFormatter) -> None:
 
 
 def _color(ctx: click.Context, _: click.Parameter, value: str) -> None:
-    """Whether this command writes in color: as said, else as the environment says, else where it
-    writes to a terminal.
-    """
+    """Set color by the option, else by the environment, else by whether output is a terminal."""
     ctx.color = CHOICES.get(value)
     if value == "auto" and os.environ.get("NO_COLOR"):
         ctx.color = False

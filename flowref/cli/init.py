@@ -1,4 +1,4 @@
-"""The command with which a project adopts flowref: `flowref init`."""
+"""The command that sets up a project: `flowref init`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from flowref.cli.help import Command
 @click.argument("specs", nargs=-1, type=Specs())
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 def init(specs: tuple[str, ...], dry_run: bool) -> None:
-    """Write what a project needs to be audited: targets in pyproject.toml, a file of known failures and a
-    workflow of GitHub. Nothing that is there is written over.
+    """Write the files with which a project is audited: targets in pyproject.toml, a file of known
+    failures and a GitHub workflow. Existing files are not overwritten.
     """
     from flowref.baseline import start
 
@@ -42,5 +42,5 @@ def init(specs: tuple[str, ...], dry_run: bool) -> None:
             click.echo()
     if not dry_run and any(not step.left for step in steps):
         click.echo(
-            "Next: `flowref audit`, and `flowref baseline update` if something is to be fixed later."
+            "Next: `flowref audit`, and `flowref baseline update` for failures to fix later."
         )

@@ -1,4 +1,4 @@
-"""What Ctrl-C and a polite kill do: work ends early and keeps what it has."""
+"""Ctrl-C and SIGTERM: work ends early and keeps its results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERRUPTED = 130  # the exit code
 
 @contextlib.contextmanager
 def terminable() -> Iterator[None]:
-    """A polite kill raises KeyboardInterrupt, as Ctrl-C does."""
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -25,7 +25,7 @@ def terminable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopping() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a polite kill are a wish, which the function given tells of; a second one raises
+    """Ctrl-C and SIGTERM set a flag, which the yielded function returns; a second one raises
     KeyboardInterrupt.
     """
     asked = False

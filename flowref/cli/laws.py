@@ -1,4 +1,4 @@
-"""The commands that show the catalogue: `flowref laws` and `flowref explain`."""
+"""The commands of the catalogue: `flowref laws` and `flowref explain`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from flowref.cli.parameters import profile_option
     "spec",
     type=Specs(),
     metavar="SPEC",
-    help="Say for this target which laws apply, and why the others do not.",
+    help="Show which laws apply to this target, and why the others do not.",
 )
 @profile_option
 def list_laws(spec: str | None, profile: str) -> None:
-    """The catalogue of laws."""
+    """List the laws."""
     from flowref.reporting.law_list import law_lines
 
     if spec is None and not names.others():
@@ -40,12 +40,11 @@ def list_laws(spec: str | None, profile: str) -> None:
     if spec is None:
         click.echo("\n".join(law_lines(registry.laws())))
     else:
-        _list_for(spec, profile)
+        _echo_applying_laws(spec, profile)
     sys.exit(2 if registry.problems() else 0)
 
 
-def _list_for(spec: str, profile: str) -> None:
-    """Which laws apply to the targets of a spec."""
+def _echo_applying_laws(spec: str, profile: str) -> None:
     from flowref import loading, registry
     from flowref.auditing.worker import undisturbed
     from flowref.checking import Settings, not_applicable
@@ -66,7 +65,9 @@ def _list_for(spec: str, profile: str) -> None:
 )
 @click.argument("law", type=Laws())
 def explain(law: str) -> None:
-    """What a law states, how it is judged, and which defects it is known to catch; of a statement, its cases."""
+    """Explain a law: its statement, how it is judged, and which bugs it is known to catch; or the
+    cases of a statement.
+    """
     from flowref import registry
     from flowref.reporting.catalogue import explanation, overview
 

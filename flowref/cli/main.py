@@ -1,6 +1,5 @@
-"""The command line: each command parses, calls one function, and prints what it gave.
-
-Modules of commands import click alone; what a command needs is imported when it runs.
+"""The command line: each command parses, calls one function, and prints the result. Command modules
+import only click; a command imports what it needs when it runs.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from flowref.cli.replay import issue, replay, script
 from flowref.cli.report import report
 from flowref.cli.selftest import selftest
 
-# Title -> the commands below it, each in a line; others are listed as they are.
+# Title -> command -> its line; other commands use their short help.
 GROUPS = {
     "Check": {
         "check": "Check the flows of a file in seconds: a dozen decisive laws.",
         "audit": "Check every law on flows, libraries or what pyproject.toml declares.",
         "precision": "Show how many digits are left in float32 and under autocast.",
         "report": "Show a report again, or write it in another format.",
-        "diff": "What changed between two reports.",
-        "merge": "Make one report of several.",
+        "diff": "Show what changed between two reports.",
+        "merge": "Combine several reports into one.",
     },
     "Violations": {
         "replay": "Measure recorded violations again.",
@@ -52,7 +51,7 @@ GROUPS = {
     "Laws": {
         "laws": "List the laws.",
         "explain": "Explain a law: how it is measured, which bugs it catches.",
-        "selftest": "Test the laws on planted defects and healthy flows.",
+        "selftest": "Test the laws on planted bugs and healthy flows.",
     },
     "Trained flows": {
         "fit": "Train a flow on a data set, and audit it.",
@@ -60,7 +59,7 @@ GROUPS = {
     },
     "Set-up": {
         "init": "Write the settings, the baseline and the workflow of a project.",
-        "doctor": "Say what flowref runs on: versions, libraries, memory.",
+        "doctor": "Show the environment: versions, libraries, memory.",
         "completion": "Print the script with which a shell completes.",
     },
 }
@@ -68,16 +67,16 @@ EXAMPLES = (
     ("flowref check flow.py", "your flows, in seconds"),
     ("flowref audit flow.py:make", "every law on one of them"),
     ("flowref audit zuko --profile quick", "every law on a library"),
-    ("flowref report -v", "the last audit, in more words"),
+    ("flowref report -v", "the last audit, in detail"),
     ("flowref script K7Q2", "a program that shows a violation"),
     ("flowref explain map/log-det", "how a law is measured"),
 )
-# Commands whose reports tell what is wrong with the catalogue.
+# Commands whose reports contain problems of the catalogue.
 AUDITING = ("audit", "check", "fit", "selftest")
 
 
 class Commands(Group):
-    """Commands whose mistakes of the user's come out as one sentence, and exit 2."""
+    """A group in which user errors become one sentence and exit code 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -102,7 +101,6 @@ class Commands(Group):
 
 
 def _show_problems() -> None:
-    """Say what is wrong with what other distributions offer."""
     from flowref import registry
     from flowref.reporting.text import clean
 
@@ -120,7 +118,7 @@ def _show_problems() -> None:
 def main() -> None:
     """Check laws of normalizing flows on components of any library, and on your own code.
 
-    A violation comes with an input that shows it and a line that replays it.
+    A violation comes with an input that shows it and a command that replays it.
     """
 
 

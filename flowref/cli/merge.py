@@ -1,4 +1,4 @@
-"""The command that makes one report of several: `flowref merge`."""
+"""The command that combines reports: `flowref merge`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def merge(
     exit_zero: bool,
     **choices: Any,
 ) -> None:
-    """Put the reports on the shards of an audit together, or those on different targets.
+    """Combine the reports on the shards of an audit, or on different targets.
 
-    They have to be made alike: the same version of flowref and of the libraries, profile and seed.
-    Where two have a verdict on the same pair, it has to be the same.
+    They must have been made alike: the same version of flowref and of the libraries, profile and
+    seed. If two have a verdict on the same pair, it must be the same.
 
-    Exit codes: those of the audit that was not divided; 2 where they do not belong together.
+    Exit codes: those of the undivided audit; 2 if they do not belong together.
     """
     from flowref.auditing.report_merge import merge as merged
     from flowref.reporting.report import Report

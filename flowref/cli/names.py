@@ -1,5 +1,5 @@
-"""What there is to name, read off sources: laws, libraries, their constructions, files and what stands in
-them. No framework is imported, and no file of a user's.
+"""Names for completion and listings, read from sources: laws, libraries, their constructions, files
+and the names in them. Neither frameworks nor user files are imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 import flowref
 
 ROOT = Path(flowref.__file__).parent
-# Where laws and libraries of other distributions are offered.
+# Entry-point groups of laws and libraries of other distributions.
 OFFERS = ("flowref.laws", "flowref.adapters", "flowref.specimens")
 ADVICE = "advice"
 DECLARED = re.compile(rf"^@\w*(?:law|{ADVICE})\(", re.MULTILINE)
 QUOTES = '"""'
-# So many files are offered at once.
+# The most files that are completed.
 FILES = 60
 
 
@@ -37,7 +37,7 @@ class LawName:
 
 @functools.cache
 def declared_law_names() -> tuple[LawName, ...]:
-    """Our laws, sorted by id: what a declaration and a docstring say."""
+    """Our laws, sorted by id, from their declarations and docstrings."""
     found: list[LawName] = []
     for path in (ROOT / "laws").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -49,7 +49,6 @@ def declared_law_names() -> tuple[LawName, ...]:
 
 
 def _law(node: ast.stmt) -> Iterator[LawName]:
-    """A law, and its cases."""
     assert isinstance(node, ast.FunctionDef) and isinstance(node.decorator_list[0], ast.Call)
     call, statement = node.decorator_list[0], ast.get_docstring(node, clean=False) or ""
     said = [ast.unparse(one.value).lower() for one in call.keywords if one.arg == "force"]
@@ -67,7 +66,7 @@ def _law(node: ast.stmt) -> Iterator[LawName]:
 
 @functools.cache
 def _cases() -> dict[str, tuple[str, str]]:
-    """The name of each case and its words, by the constant that holds it."""
+    """Constant -> name and words of a case."""
     tree = ast.parse((ROOT / "laws" / "common" / "cases.py").read_text(encoding="utf-8"))
     return {
         node.targets[0].id: (
@@ -83,21 +82,21 @@ def _cases() -> dict[str, tuple[str, str]]:
 
 
 def others() -> bool:
-    """Whether other distributions offer something, which no source of ours names."""
+    """Whether other distributions have entry points, which our sources do not contain."""
     return any(importlib.metadata.entry_points(group=group) for group in OFFERS)
 
 
 @functools.cache
 def libraries() -> dict[str, str]:
-    """The libraries that are known, each with the package that is imported."""
+    """Supported library -> package that is imported."""
     texts = (path.read_text(encoding="utf-8") for path in (ROOT / "adapters").glob("*/adapter.py"))
     found = (re.findall(r'^    (?:name|package)="(\w+)",$', text, re.MULTILINE) for text in texts)
     return dict(sorted((names[0], names[1]) for names in found if len(names) == 2))
 
 
 def constructions(library: str) -> list[str]:
-    """The constructions of a library that is installed. They are asked for once for each version, which
-    imports it, and kept.
+    """The constructions of an installed library. They are listed once per version, which imports
+    it, and cached.
     """
     package = libraries()[library]
     try:
@@ -130,7 +129,7 @@ def _constructions(library: str) -> list[str]:
 
 
 def files(begin: str) -> Iterator[str]:
-    """The Python files whose paths begin so, and those in folders that do."""
+    """The Python files whose paths begin with ``begin``, in the folder and its subfolders."""
     folder, name = Path(begin).parent if begin[-1:] != "/" else Path(begin), Path(begin).name
     name = "" if begin[-1:] == "/" else name
     head = begin[: len(begin) - len(name)]
@@ -145,7 +144,7 @@ def files(begin: str) -> Iterator[str]:
 
 
 def defined(path: Path) -> list[str]:
-    """The public names that a file defines at its top, in its order."""
+    """The public names at the top level of a file, in order."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):

@@ -1,4 +1,4 @@
-"""Kinds of command-line values, and options that several commands have."""
+"""Types of command-line values, and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ device_option = click.option(
     "--device",
     default="",
     metavar="NAME",
-    help="Where laws of devices move objects, such as cuda; by default to a stand-in, which needs no GPU.",
+    help="Device to which device laws move objects, such as cuda; by default a stand-in, which needs no GPU.",
 )
 
 
 class Output(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
-    """A file to write, or - for standard output; refused before the work rather than after it."""
+    """A file to write, or - for standard output; checked before the work rather than after it."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read the path of a file whose folder exists."""
+        """Read a path whose folder exists."""
         path = Path(value)
         if value != "-" and (reason := _obstacle(path)):
             self.fail(f"{value} cannot be written: {reason}", param, ctx)
@@ -73,7 +73,7 @@ class Output(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no par
 
 
 class Stream(Output):
-    """What `Output` takes, or the number of a descriptor that is open for writing."""
+    """As `Output`, or the number of an open descriptor."""
 
     name = "stream"
 
@@ -91,7 +91,7 @@ class Stream(Output):
 
 
 def _obstacle(path: Path) -> str:
-    """Why a file cannot be written, as far as that shows beforehand; empty where it may be."""
+    """Why a file cannot be written, as far as known; empty if there is no obstacle."""
     if path.is_dir():
         return "it is a folder"
     if not path.parent.is_dir():
@@ -104,15 +104,18 @@ verbose_option = click.option(
     "-v",
     "--verbose",
     count=True,
-    help="Say more: what was advised, and why laws were not decided or do not apply.",
+    help="Print more: advice, and why laws were not decided or do not apply.",
 )
 quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="A line for each target, and the last sentence."
+    "-q",
+    "--quiet",
+    is_flag=True,
+    help="Print only a line for each target, and the closing sentence.",
 )
 
 
 def verbosity(choices: Mapping[str, Any]) -> int:
-    """How much is said: -1 with --quiet, else how often --verbose was given."""
+    """-1 with --quiet, else the number of --verbose."""
     return -1 if choices["quiet"] else int(choices["verbose"])
 
 
@@ -121,8 +124,8 @@ profile_option = click.option(
     type=click.Choice(["quick", "standard", "thorough"]),
     default="standard",
     show_default=True,
-    help="How hard to look: quick measures one state of the weights, standard those as given, moved and "
-    "trained, thorough also what takes seconds.",
+    help="Effort: quick measures one state of the weights; standard the given, perturbed and trained "
+    "weights; thorough also laws that take seconds.",
 )
 jobs_option = click.option(
     "-j",

@@ -1,4 +1,4 @@
-"""The command of precision: `flowref precision`."""
+"""The command of the precision card: `flowref precision`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flowref.cli.help import Command
 if TYPE_CHECKING:
     from flowref.checking.precision_card import Digits
 
-# Widths of the name of a result and of a cell; digits that double precision has left as well.
+# Widths of names and cells; the digits from which on nothing is lost.
 NAME, CELL, WIDE, ALL = 22, 6, 10, 15.0
 
 
@@ -27,11 +27,13 @@ NAME, CELL, WIDE, ALL = 22, 6, 10, 15.0
 )
 @click.argument("specs", metavar="TARGET...", nargs=-1, required=True, type=Specs())
 def precision(specs: tuple[str, ...]) -> None:
-    """Show how many digits are left of values, log-dets and log-densities in the precisions in which people run a flow:
-    float32, and autocast to float16 and bfloat16. The truth is double precision at points that float32 holds. A cell is the
-    fewest digits at sixteen points with coordinates up to a number, of weights as built, moved and trained; 7/16 says that a
-    result is not finite at seven of them, where it is in double precision. `flowref audit` judges what is lost without need,
-    dtype/accurate.
+    """Show how many digits are left of values, log-dets and log-densities in the precisions in
+    which people run a flow: float32, and autocast to float16 and bfloat16.
+
+    The reference is float64 at points representable in float32. A cell is the fewest digits at
+    sixteen points with coordinates up to a number, for weights as built, moved and trained; 7/16
+    means that a result is not finite at seven of them, but finite in float64. `flowref audit`
+    judges avoidable losses, dtype/accurate.
 
     Exit codes: 0 shown, 2 a target that cannot be read.
     """
@@ -47,9 +49,11 @@ def precision(specs: tuple[str, ...]) -> None:
 
 
 def table(found: Sequence[Digits]) -> Iterator[str]:
-    """The lines of a card: a block for each precision, a line for each result, a column for each state and reach."""
+    """Yield the lines of a card: a block for each precision, a line for each result, a column for
+    each state and reach.
+    """
     if not found:
-        yield "  it does not run in float64, so that there is no truth to compare with"
+        yield "  it does not run in float64, so there is no reference"
         return
     columns = list(dict.fromkeys((one.state, one.reach) for one in found))
     states = list(dict.fromkeys(state for state, _ in columns))
@@ -65,7 +69,7 @@ def table(found: Sequence[Digits]) -> Iterator[str]:
         plain = plain or left
         yield f"  {precision:{NAME}}" + "".join(f"{state:>{width * each}}" for state in states)
         if errors := refusals(here):
-            yield f"    it does not run so: {errors}"
+            yield f"    it does not run in this precision: {errors}"
             continue
         if each > 1:
             yield f"    {'coordinates up to':{NAME - 2}}" + "".join(
@@ -90,7 +94,7 @@ def name(call: str, result: str) -> str:
 
 
 def refusals(found: Iterable[Digits]) -> str:
-    """What calls raise in a precision where none returns anything; empty where one does."""
+    """The error of the calls in a precision, if all raise; else empty."""
     found = list(found)
     return found[0].left.error if all(one.left.error for one in found) else ""
 

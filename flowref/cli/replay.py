@@ -1,4 +1,4 @@
-"""The commands that show a recorded violation again: `flowref replay`, `script` and `issue`."""
+"""The commands that reproduce a recorded violation: `flowref replay`, `script` and `issue`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from flowref.model import Verdict
     from flowref.reporting.report import Report
 
-# Seconds of the processor in which a patch is looked for.
+# CPU seconds of the search for a patch.
 PATIENCE = 60.0
 
 report_option = click.option(
     "--report",
     "path",
     metavar="PATH",
-    help="A report file; by default the newest of this folder that has it.",
+    help="A report file; by default the newest report of this folder with the violation.",
 )
 
 
@@ -42,8 +42,8 @@ report_option = click.option(
 def replay(what: str | None, everything: bool, path: str | None) -> None:
     """Measure recorded violations again: STILL FAILS, FIXED or ERROR.
 
-    WHAT is the short name of a violation (K7Q2), of which the newest report that keeps its case is taken, or
-    the file of known failures; or it is a report file, or a folder that flowref.watch saved.
+    WHAT is the short name of a violation (K7Q2), in the newest report with its case or in the file
+    of known failures; or a report file, or a folder that flowref.watch saved.
     """
     from flowref.auditing import replays
     from flowref.reporting.text import clean
@@ -59,7 +59,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
         what = str(report_file)
     if what is not None and (what.endswith(".json") or Path(what).is_file()):
         what, path = None, what
-    report = _report(path, what)
+    report = _report_with(path, what)
     chosen = report.violations if what is None else _with_cases(report, what)
     labels = set()
     for replayed in replays.replay_violations(chosen, report):
@@ -81,12 +81,12 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
 @click.argument("identity", metavar="ID")
 @report_option
 def script(identity: str, path: str | None) -> None:
-    """Print a program of 15 to 40 lines that shows a violation; it needs only the library and its
-    framework, and has been run. Where none shows it, a sentence says so (exit code 2).
+    """Print a program of 15 to 40 lines that reproduces a violation; it needs only the library and
+    its framework, and has been run. If no program does, a sentence says so (exit code 2).
     """
     from flowref import scripting
 
-    click.echo(scripting.script(_one(_report(path, identity), identity)))
+    click.echo(scripting.script(_first_violation(_report_with(path, identity), identity)))
 
 
 @click.command(
@@ -94,18 +94,18 @@ def script(identity: str, path: str | None) -> None:
 )
 @click.argument("identity", metavar="ID")
 @report_option
-@click.option("--no-script", is_flag=True, help="Without the program, which is run to be written.")
+@click.option("--no-script", is_flag=True, help="Leave out the program, whose making runs it.")
 def issue(identity: str, path: str | None, no_script: bool) -> None:
-    """Print a violation as the text of an issue, in Markdown: what was expected and seen, the input,
-    the versions, the program of `flowref script` where there is one, and a patch of your file where a
-    repair is proved of the edited source.
+    """Print a violation as the text of an issue, in Markdown: expected and observed numbers, input,
+    versions, the program of `flowref script` if there is one, and a patch of your file if a repair
+    is proved for the edited source.
     """
     from flowref import scripting
     from flowref.model import FlowrefError
     from flowref.reporting.issue import issue
 
-    report = _report(path, identity)
-    verdict = _one(report, identity)
+    report = _report_with(path, identity)
+    verdict = _first_violation(report, identity)
     program = ""
     if not no_script:
         try:
@@ -116,7 +116,7 @@ def issue(identity: str, path: str | None, no_script: bool) -> None:
 
 
 def _replay_case(folder: Path) -> int:
-    """Repeat the call of a case that was not finite, and print what it gives now; the exit code."""
+    """Repeat the call of a case that was not finite, print the result, and return the exit code."""
     from flowref.auditing import replays
     from flowref.model import FlowrefError
     from flowref.watching import cases
@@ -132,7 +132,7 @@ def _replay_case(folder: Path) -> int:
 
 
 def _patch(verdict: Verdict) -> str:
-    """The diff that a repair of it is; empty where none is found within a minute."""
+    """The diff of a repair; empty if none is found within a minute."""
     from flowref import registry
     from flowref.auditing.deadline import OutOfTime, deadline
     from flowref.model import FlowrefError
@@ -145,7 +145,7 @@ def _patch(verdict: Verdict) -> str:
 
 
 def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
-    """The verdicts of a short name; where reports keep no case of one, with that of the baseline file."""
+    """The verdicts of a short name, with the cases of the baseline file for those without one."""
     from flowref.auditing import replays
     from flowref.baseline.baseline_parser import load_baseline
 
@@ -161,8 +161,7 @@ def _with_cases(report: Report, identity: str) -> Sequence[Verdict]:
     ]
 
 
-def _one(report: Report, identity: str) -> Verdict:
-    """The violation of a short name, which seldom means two."""
+def _first_violation(report: Report, identity: str) -> Verdict:
     from flowref.auditing import replays
 
     verdicts = replays.violation(report, identity)
@@ -175,8 +174,8 @@ def _one(report: Report, identity: str) -> Verdict:
     return verdicts[0]
 
 
-def _report(path: str | None, identity: str | None) -> Report:
-    """The report of a file, or the newest one of this folder that has a violation of this name."""
+def _report_with(path: str | None, identity: str | None) -> Report:
+    """The report of a file, or the newest one of this folder with this violation."""
     from flowref.auditing.journal import report_of
     from flowref.reporting.report import Report
 

@@ -1,4 +1,4 @@
-"""The command that shows a report again, in any format: `flowref report`."""
+"""The command that shows a report again: `flowref report`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.cli.parameters import quiet_option, verbose_option, verbosity
     cls=Command,
     examples=(
         ("flowref report", "the last audit in this folder, once more"),
-        ("flowref report -v", "and what was advised, and why laws were not decided"),
+        ("flowref report -v", "with advice, and why laws were not decided"),
         ("flowref report --html audit.html", "a page for a browser"),
         ("flowref report old.json --output-format concise", "file:line: law: message"),
     ),
@@ -49,7 +49,6 @@ def report(path: str | None, schema: bool, **choices: Any) -> None:
 
 
 def _show(report: Any, verbosity: int) -> None:
-    """What the audit said on the screen."""
     from flowref.reporting.terminal import summary_lines, target_lines
     from flowref.reporting.text import clean
 

@@ -1,4 +1,4 @@
-"""A bar on a terminal, for whatever takes time; elsewhere nothing is drawn."""
+"""A progress bar in a terminal; elsewhere nothing is drawn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-# Columns of a bar besides text, in which "{task.fields[name]}" stands for a field.
+# Columns of a bar other than text; text may contain fields as "{task.fields[name]}".
 BAR, COUNT, ELAPSED, LEFT = "<bar>", "<count>", "<elapsed>", "<left>"
 
 
 class Bar:
-    """One bar on standard error, if that is a terminal. Use as a context manager."""
+    """One bar on standard error, if that is a terminal. A context manager."""
 
     def __init__(self, *columns: str) -> None:
         self.columns = columns
@@ -25,7 +25,7 @@ class Bar:
 
     @property
     def drawn(self) -> bool:
-        """Whether there is a terminal to draw on."""
+        """Whether there is a terminal."""
         return self._progress is not None
 
     def __enter__(self) -> Bar:
@@ -40,7 +40,7 @@ class Bar:
             self._progress = self._task = None
 
     def begin(self, description: str, total: float | None = None, **fields: Any) -> None:
-        """Draw an empty bar in place of the one before."""
+        """Draw an empty bar instead of the previous one."""
         if self._progress is not None:
             if self._task is not None:
                 self._progress.remove_task(self._task)
@@ -53,7 +53,7 @@ class Bar:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """Room for lines on whichever stream: nothing is drawn over them."""
+        """Pause the bar, so that lines can be printed."""
         if self._progress is not None:
             self._progress.stop()
         try:
@@ -64,23 +64,21 @@ class Bar:
 
 
 class Pulse:
-    """Says when it is time for the next sign of life; the first is due ``at_once``, or as late as
-    the others.
-    """
+    """A timer for regular output; the first is due ``at_once``, or after ``seconds``."""
 
     def __init__(self, seconds: float, *, at_once: bool = False) -> None:
         self.seconds = seconds
         self.last = -math.inf if at_once else time.monotonic()
 
     def due(self) -> bool:
-        """Whether so many seconds have passed since the last time that it was."""
+        """Whether ``seconds`` have passed since it was last due."""
         if time.monotonic() - self.last < self.seconds:
             return False
         self.restart()
         return True
 
     def restart(self) -> None:
-        """Count from now."""
+        """Restart the timer."""
         self.last = time.monotonic()
 
 
@@ -89,7 +87,7 @@ def _progress(columns: tuple[str, ...]) -> Any:
     from rich.console import Console
 
     context = click.get_current_context(silent=True)
-    plain = context is not None and context.color is False  # as --color never says
+    plain = context is not None and context.color is False  # by --color never
     made: dict[str, Callable[[], Any]] = {
         BAR: lambda: progress.BarColumn(bar_width=24),
         COUNT: progress.MofNCompleteColumn,

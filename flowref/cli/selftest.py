@@ -1,4 +1,4 @@
-"""The command that tests the tests: `flowref selftest`."""
+"""The command that tests the laws: `flowref selftest`."""
 
 from __future__ import annotations
 
@@ -23,43 +23,41 @@ MILLION = 1_000_000
     cls=Command,
     examples=(
         ("flowref selftest --quick", "half the batches"),
-        ("flowref selftest --kills kills.json", "every defect under every law"),
+        ("flowref selftest --kills kills.json", "every bug under every law"),
     ),
 )
 @click.option("--quick", is_flag=True, help="Half the batches.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @jobs_option
-@click.option("-v", "--verbose", is_flag=True, help="Also name the mutants that were caught.")
+@click.option("-v", "--verbose", is_flag=True, help="Also list the mutants that were caught.")
 @click.option(
     "--kills",
     type=Output(),
     metavar="PATH",
-    help="Instead: every planted defect under every law, as JSON.",
+    help="Instead: every planted bug under every law, as JSON.",
 )
 @click.option(
     "--sizes",
     type=Output(),
     metavar="PATH",
-    help="Instead: the smallest size of every mutant that its law still catches; a line of JSON each, "
-    "and a later call goes on.",
+    help="Instead: the smallest size of every mutant that its law still catches, as JSON lines; a later "
+    "call resumes.",
 )
 @click.option(
     "--soak",
     type=Output(),
     metavar="PATH",
-    help="Instead: healthy subjects under one root seed after another; a line of JSON each, and a "
-    "later call goes on.",
+    help="Instead: healthy subjects under one root seed after another, as JSON lines; a later call "
+    "resumes.",
 )
 @click.option(
     "--round",
     "round_",
     type=Output(),
     metavar="PATH",
-    help="Also: what was seen of healthy subjects, as a line for the file of a soak.",
+    help="Also: the result on healthy subjects, as a line for the file of a soak.",
 )
-@click.option(
-    "--points", default=MILLION, show_default=True, help="Points that a soak is to have judged."
-)
+@click.option("--points", default=MILLION, show_default=True, help="Points that a soak must judge.")
 def selftest(
     quick: bool,
     seed: int,
@@ -71,12 +69,12 @@ def selftest(
     round_: str | None,
     points: int,
 ) -> None:
-    """Every mutant is caught by its law, and every law holds on every healthy subject. A mutant
-    whose library is not installed is planted in what is, as in JAX code where torch is missing; what
-    has no place there is counted with the reason. What was interrupted goes on.
+    """Test that every mutant is caught by its law, and that every law holds on every healthy
+    subject. A mutant whose library is not installed is planted in other code, such as JAX code
+    without torch; one that fits nowhere is counted with the reason. An interrupted test is resumed.
 
-    Exit codes: 0 all is as it should be, 1 a mutant escaped or a healthy subject was reported, 2 a
-    subject could not be loaded.
+    Exit codes: 0 no mutant escaped and no false alarm, 1 a mutant escaped or a healthy subject was
+    reported, 2 a subject could not be loaded.
     """
     from flowref import registry
     from flowref.auditing.journal import FOLDER
@@ -84,8 +82,8 @@ def selftest(
 
     if not registry.in_checkout():
         raise click.UsageError(
-            "the mutants and the healthy subjects that flowref is tested with are no part of what is installed: clone "
-            "its repository, and run `flowref selftest` of the clone"
+            "the mutants and healthy subjects are not part of the installed package: clone the repository of "
+            "flowref, and run `flowref selftest` there"
         )
     folder = Path(FOLDER) / "selftest"
     options = Options(profile="quick" if quick else "standard", seed=seed, jobs=jobs, folder=folder)
@@ -100,7 +98,9 @@ def selftest(
 
 
 def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
-    """Mutants under their laws, and healthy subjects under all; the latter are added to a soak."""
+    """Run mutants under their laws, and healthy subjects under all; the latter can be added to a
+    soak.
+    """
     from flowref import registry
     from flowref.auditing import selftest as testing
     from flowref.auditing.power import lines, soak
@@ -124,8 +124,8 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
     click.echo(f"{total - escaped - unseen} of {total} mutants caught")
     if unseen or left:
         click.echo(
-            f"of libraries that are not installed: {unseen} are no visible defect of the code that "
-            f"stands in, {left} cannot be planted in it:"
+            f"of libraries that are not installed: {unseen} are no visible defect of the substitute code, "
+            f"{left} cannot be planted in it:"
         )
         for reason, count in testing.unplanted_reasons(missed).most_common():
             click.echo(f"  {count:4d}  {reason}")
@@ -133,13 +133,12 @@ def _both_halves(options: Options, verbose: bool, round_: str | None) -> int:
     pairs = len(report.verdicts) - ahead
     click.echo(f"{len(report.targets)} healthy subjects, {pairs} pairs, {wrong} false alarms")
     if not report.complete:
-        click.echo(f"{ahead} pairs are left: the same command goes on with them")
+        click.echo(f"{ahead} pairs are left: the same command resumes them")
         return INTERRUPTED
     return 1 if escaped or wrong else 2 if report.problems else 0
 
 
 def _kills(path: str, options: Options) -> int:
-    """The kill matrix."""
     import json
 
     from flowref.auditing.journal import FOLDER
@@ -152,7 +151,7 @@ def _kills(path: str, options: Options) -> int:
     killed = kills.kills(report)
     replace_file(Path(path), json.dumps(kills.kills_to_json(report), indent=1) + "\n")
     caught = sum(kill.caught for kill in killed)
-    click.echo(f"{caught} of {len(killed)} planted defects caught by a law that is to catch them")
+    click.echo(f"{caught} of {len(killed)} planted bugs caught by a law that must catch them")
     for kill in killed:
         if not kill.caught:
             why = "; ".join(f"{law}: {reason}" for law, reason in kill.silence.items())
@@ -163,7 +162,6 @@ def _kills(path: str, options: Options) -> int:
 
 
 def _sizes(path: str, options: Options) -> int:
-    """The smallest sizes."""
     from flowref.auditing.power import sizes
 
     def show(one: sizes.Threshold, number: int, total: int) -> None:
@@ -175,14 +173,13 @@ def _sizes(path: str, options: Options) -> int:
 
 
 def _soak(path: str, points: int, options: Options) -> int:
-    """Healthy subjects under many root seeds."""
     from flowref.auditing.journal import FOLDER
     from flowref.auditing.power import soak
     from flowref.cli.audit_progress import AuditProgress
 
     def show(one: soak.Round, done: soak.Soak) -> None:
-        for accused in one.accused:
-            click.echo(f"FALSE ALARM  seed {one.seed}  {accused}")
+        for alarm in one.accused:
+            click.echo(f"FALSE ALARM  seed {one.seed}  {alarm}")
         bound = "" if done.bound is None else f"; at most {done.bound:.1e} a pair (95 %)"
         click.echo(
             f"seed {one.seed}: {one.pairs} pairs, {one.points} points, {one.alarms} false alarms "

@@ -1,6 +1,4 @@
-"""What a person sees while a flow is trained: a bar on a terminal, a line now and then
-elsewhere.
-"""
+"""The progress of training: a bar in a terminal, a regular line elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ REDRAWN = 0.2
 
 
 class TrainingProgress(TrainingListener):
-    """Shows steps and epochs, images in bits per dimension. Use as a context manager."""
+    """Shows steps and epochs, for images in bits per dimension. A context manager."""
 
     def __init__(self, dataset: Dataset) -> None:
         images = dataset.levels is not None
@@ -41,11 +39,10 @@ class TrainingProgress(TrainingListener):
         self.bar.__exit__(*error)
 
     def _shown(self, training: Training) -> str:
-        """What is minimized."""
         return "loss" if training.recipe.flow in MATCHED else self.name
 
     def step(self, training: Training) -> None:
-        """Move the bar, some times a second."""
+        """Update the bar, a few times a second."""
         if not self.bar.drawn or not self.redraw.due():
             return
         progress, epochs = training.progress, training.recipe.epochs
@@ -58,7 +55,7 @@ class TrainingProgress(TrainingListener):
         )
 
     def epoch(self, training: Training, row: dict[str, Any]) -> None:
-        """Say how it stands."""
+        """Print the losses of an epoch."""
         value, best = self.unit * row["validation_nll"], self.unit * row["best_nll"]
         self.validation = f", validation {value:.3f}, best {best:.3f}"
         last = training.progress.done

@@ -1,8 +1,8 @@
-"""The diagnosis: which known slip explains the numbers of a violation, and a fresh set of points.
+"""Diagnosis: the known bug that explains the numbers of a violation.
 
-It says what to look for, and is no part of the verdict: a slip is named only where it gives every
-wrong number to a thousandth of the error, at the recorded point and at fresh ones, with other weights
-too where there are some; where nothing fits, nothing is said.
+It is a hint and no part of the verdict. A bug is named only if it predicts every wrong number to a
+thousandth of the error, at the recorded point, at fresh points and with other weights if there are
+some. Otherwise the diagnosis is empty.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ __all__ = ["check", "diagnosis"]
 
 
 def check(target: Target | Any, law: Law | str, settings: Settings | None = None) -> Verdict:
-    """The verdict on one pair, with its proof, or the slip that explains a violation. ``target`` may also be a
-    spec or a live object. Raises `TargetError` or `SpecError` where the target cannot be loaded at
-    all; whatever the target does inside a law becomes part of the verdict.
+    """Return the verdict on one pair, with its proof if the law holds, or with diagnosis and
+    repairs if it is violated. ``target`` may also be a spec or a live object. Errors of the target
+    inside a law become part of the verdict.
+
+    Raises: `TargetError` or `SpecError` if the target cannot be loaded at all.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target = as_target(target)
@@ -40,15 +42,16 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
             return verdict
         if verdict.status is not Status.VIOLATED:
             return verdict
-        told = diagnosis(target, chosen, verdict, settings or Settings())
-        verdict = replace(verdict, diagnosis=told)
+        verdict = replace(
+            verdict, diagnosis=diagnosis(target, chosen, verdict, settings or Settings())
+        )
         with contextlib.suppress(Exception):
             return replace(verdict, repairs=proving.repairs_of(target, chosen))
     return verdict
 
 
 def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) -> str:
-    """The sentence; empty where no slip explains the violation, or where that cannot be told."""
+    """Return the diagnosis as a sentence; empty if no known bug explains the violation."""
     case = verdict.counterexample
     if case is None or verdict.evidence is None:
         return ""
@@ -59,13 +62,12 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
             return _diagnosis_text(law, list(scenes_of(target, law, case))) or _of_part(
                 target, law, verdict
             )
-        except Exception:  # foreign code, in circumstances that no law needs
+        except Exception:  # user code may raise anything here
             return ""
     return ""
 
 
 def _of_part(target: Target, law: Law, verdict: Verdict) -> str:
-    """The sentence about the part of a composite in which the violation begins."""
     if not verdict.part or verdict.counterexample is None:
         return ""
     found = _diagnosis_text(
@@ -80,7 +82,6 @@ def _diagnosis_text(law: Law, looked: Sequence[Scene]) -> str:
 
 
 def _tried(law: Law, looked: Sequence[Scene]) -> str:
-    """How much a slip has explained."""
     points = f"{sum(len(one.batch.x) for one in looked)} points"
     if law.base in normalizers.VIEWS:
         points = "batches of several sizes"
@@ -112,17 +113,17 @@ def _diagnose_law(law: Law, looked: Sequence[Scene]) -> str:
 
 
 def _either(*tries: Callable[[], str]) -> str:
-    """The first that says something; one that cannot be tried says nothing."""
+    """The first nonempty diagnosis; one that raises is skipped."""
     for one in tries:
         try:
             if found := one():
                 return found
-        except Exception:  # no map beside the density, or no integral
+        except Exception:  # there is no map or no integral
             continue
     return ""
 
 
-# What a law is about, where a slip may explain its violation.
+# Law -> the number whose known bugs may explain a violation.
 KINDS = {
     "map/log-det": "log-det",
     "map/log-det[inverse]": "inverse log-det",

@@ -1,4 +1,6 @@
-"""What a slip is tried on: numbers that should agree, at the recorded point and at fresh ones."""
+"""Comparison of reported with expected numbers, at the recorded point and at fresh ones; known bugs
+are tried on it.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +12,26 @@ import numpy as np
 
 from flowref.model import Array, Subject
 
-# A slip explains numbers where it leaves this share of their error at most, and no more than that
-# of their size; by unit roundoff of the format.
+# A bug explains numbers if it leaves at most this share of their error, and this share of their size by
+# format.
 SHARE = 1e-3
 LEFT = {"float64": 1e-8, "float32": 1e-4}
-# From this size on, relative to the numbers, something is to be explained.
+# The smallest error worth explaining, relative to the numbers.
 WRONG = {"float64": 1e-9, "float32": 1e-4}
-# The share of the largest error that may be left of what takes the steps of a solver.
+# The share of the largest error that a bug may leave of a solver's results.
 SOLVED = 0.05
-# Wrong points that a slip has to explain, all of them.
+# The fewest wrong points that a bug has to explain.
 LEAST = 6
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One set of weights: what a call gave and what it should have given, ``(points, numbers)``.
+    """Reported and expected numbers at one set of weights, ``got`` and ``want``, ``(points,
+    numbers)``.
 
-    ``scale``: the size that errors are relative to, ``(points, 1)``. ``usable``: where both can be
-    known. ``cases``: how many rows, from the first on, are those of the recorded case. ``terms``:
-    further numbers that a slip may have put in the place of the right ones, computed when asked for;
-    they may raise.
+    ``scale``: the size that errors are relative to, ``(points, 1)``; ``usable``: mask of points
+    where both are known; ``cases``: how many of the first rows belong to the recorded case;
+    ``terms``: numbers that a bug may return instead, computed on demand; they may raise.
     """
 
     subject: Subject
@@ -41,47 +43,47 @@ class Comparison:
     terms: dict[str, Callable[[], Array]] = field(default_factory=dict)
 
     def term(self, name: str) -> Array:
-        """One of ``terms``, in the shape of what was got."""
+        """One of ``terms``, broadcast to the shape of ``got``."""
         return np.broadcast_to(numbers_per_point(self.terms[name]()), self.got.shape)
 
     @property
     def error(self) -> Array:
-        """How far each point is off, ``(points,)``."""
+        """Largest absolute error of each point, ``(points,)``."""
         return np.asarray(np.abs(self.got - self.want).max(1))
 
     @property
     def wrong(self) -> Array:
-        """Where there is something to explain, ``(points,)``."""
+        """Mask of usable points with an error to explain, ``(points,)``."""
         floor = max(WRONG[self.subject.dtype], self.tolerance) * self.scale[:, 0]
         return np.asarray(self.usable & (self.error > floor))
 
     def left_by(self, predicted: Array) -> Array:
-        """What a prediction leaves unexplained, ``(points,)``."""
+        """Largest absolute difference between ``got`` and a prediction, ``(points,)``; inf for nan."""
         gap = np.abs(self.got - np.broadcast_to(predicted, self.got.shape)).max(1)
         return np.where(np.isnan(gap), np.inf, gap)
 
     def explained_by(self, predicted: Array) -> Array:
-        """Where a prediction agrees with what was got, and much better than what is right,
-        ``(points,)``.
+        """Mask of points at which a prediction agrees with ``got`` much better than the expected
+        value does, ``(points,)``.
         """
         most = np.minimum(SHARE * self.error, LEFT[self.subject.dtype] * self.scale[:, 0])
-        if self.tolerance:  # which nobody stated, so that its steps may be coarser
+        if self.tolerance:  # assumed rather than stated: its steps may be coarser
             most = np.full(len(most), SOLVED * self.error.max(initial=0.0, where=self.usable))
         return np.asarray(self.left_by(predicted) <= most)
 
     @property
     def tolerance(self) -> float:
-        """What its log-dets are solved to; 0 of what solves nothing."""
+        """Stated accuracy of the log-dets; 0 without a solver."""
         return self.subject.certainty.log_det
 
     @property
     def entries(self) -> int:
-        """Entries of an event."""
+        """Number of entries of an event."""
         return math.prod(self.subject.event_shape)
 
 
 def numbers_per_point(values: Array) -> Array:
-    """Numbers per point as ``(points, numbers)``."""
+    """Reshape to ``(points, numbers)``, in float64."""
     values = np.asarray(values, dtype=np.float64)
     return values.reshape(len(values), -1)
 
@@ -89,7 +91,9 @@ def numbers_per_point(values: Array) -> Array:
 def array_comparison(
     subject: Subject, got: Array, want: Array, usable: Array, cases: int
 ) -> Comparison:
-    """A comparison of two arrays with a row per point."""
+    """Return a comparison of two arrays with a row per point; rows that are not finite are
+    unusable.
+    """
     one, other = numbers_per_point(got), numbers_per_point(want)
     finite = np.isfinite(one).all(1) & np.isfinite(other).all(1)
     one, other = (np.where(np.isfinite(values), values, 0.0) for values in (one, other))
@@ -101,8 +105,8 @@ Predict = Callable[[Comparison], Array]
 
 
 def explains(seen: Sequence[Comparison], predict: Predict) -> bool:
-    """Whether a prediction explains every wrong point of every set of weights, those of the
-    recorded case among them, and enough of them.
+    """Whether a prediction explains every wrong point at every set of weights, at least `LEAST` of
+    them and one of the recorded case.
     """
     points = 0
     for comparison in seen:
@@ -121,7 +125,7 @@ def explains(seen: Sequence[Comparison], predict: Predict) -> bool:
 
 
 def everywhere(seen: Sequence[Comparison], predict: Predict) -> bool:
-    """Whether a prediction that explains the wrong points is that of the others as well."""
+    """Whether a prediction that explains the wrong points also agrees at the right ones."""
     return all(
         bool(
             (comparison.left_by(predict(comparison)) <= WRONG["float32"] * comparison.scale[:, 0])[

@@ -1,4 +1,4 @@
-"""Constants that slips leave behind, by their closed forms."""
+"""Closed forms of the constants that bugs leave behind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from flowref.diagnosing.comparison import LEAST, LEFT, Comparison
 from flowref.model import Array, Subject
 
-# A constant is a closed form if it agrees with it to this, relatively.
+# Relative accuracy to which a constant must agree with a closed form.
 SAME = {"float64": 1e-8, "float32": 1e-5}
-# Means over so many numbers are told by their factor.
+# Means over at most this many numbers are recognized by their factor.
 MEANS = 16
 LOG_2_PI = math.log(2 * math.pi)
 LOGARITHMS = {"2": 2, "pi": math.pi, "256": 256, "255": 255}
-# What is said of a factor for which there is no better word.
+# The description of a factor without a better one.
 HALF = "half of the right one"
 
 
 def sizes(subject: Subject) -> dict[str, int]:
-    """The numbers that log-dets are multiplied by: entries, and of images channels and positions."""
+    """Named numbers that log-dets are multiplied by: entries, and channels and positions of images."""
     shape = subject.event_shape
     named = {"D": math.prod(shape)}
     if len(shape) == 3:
@@ -33,7 +33,7 @@ def sizes(subject: Subject) -> dict[str, int]:
 
 
 def factors(subject: Subject) -> Iterator[tuple[str, float]]:
-    """Factors by which what was got may differ from what is right, with what they suggest."""
+    """Yield descriptions and factors between the reported and the expected value."""
     yield "twice the right one (counted twice, or log|det| of J^T J?)", 2.0
     named_sizes = sizes(subject)
     for name, size in named_sizes.items():
@@ -47,16 +47,16 @@ def factors(subject: Subject) -> Iterator[tuple[str, float]]:
             yield f"1/{count} of the right one ({mean})", 1 / count
     yield from (
         (HALF, 0.5),
-        ("log 2 times the right one (nats where bits are meant?)", math.log(2)),
+        ("log 2 times the right one (nats instead of bits?)", math.log(2)),
         ("the right one over log 2 (bits instead of nats)", 1 / math.log(2)),
         ("the right one over log 10 (a logarithm to base 10)", 1 / math.log(10)),
-        ("half of the right one, with the sign turned", -0.5),
-        ("twice the right one, with the sign turned", -2.0),
+        ("half of the right one, with the opposite sign", -0.5),
+        ("twice the right one, with the opposite sign", -2.0),
     )
 
 
 def offsets(subject: Subject) -> Iterator[tuple[str, float]]:
-    """Constants that are added where they should not be, or missing: their closed forms."""
+    """Yield closed forms, as text and value, of constants that are wrongly added or missing."""
     entries, once = (
         math.prod(subject.event_shape),
         "counted once instead of D times, or the other way round",
@@ -82,13 +82,13 @@ def offsets(subject: Subject) -> Iterator[tuple[str, float]]:
 
 
 def closed_form_names(value: float, forms: Iterator[tuple[str, float]], dtype: str) -> list[str]:
-    """The closed forms that a number has, those that coincide together."""
+    """Descriptions of the closed forms equal to a number, to the accuracy of the dtype."""
     return [words for words, form in forms if abs(value - form) <= SAME[dtype] * abs(form)]
 
 
 def common_factor(seen: Sequence[Comparison]) -> float | None:
-    """The factor between what was got and what is right that all wrong points share; None where
-    there is none, or where nothing varies that would show it.
+    """Return the factor between reported and expected value that all wrong points share; None if
+    there is none or the expected values do not vary.
     """
     got, want, scale = _wrong(seen)
     if len(got) < LEAST or not np.ptp(want) > 1e-3 * np.abs(want).max(initial=0.0):
@@ -98,7 +98,9 @@ def common_factor(seen: Sequence[Comparison]) -> float | None:
 
 
 def common_offset(seen: Sequence[Comparison]) -> float | None:
-    """The same of a difference, which may stand at points of which nothing varies."""
+    """Return the difference between reported and expected value that all wrong points share; None
+    if there is none.
+    """
     got, want, scale = _wrong(seen)
     if len(got) < LEAST:
         return None
@@ -107,7 +109,9 @@ def common_offset(seen: Sequence[Comparison]) -> float | None:
 
 
 def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
-    """The numbers of the wrong points, flat."""
+    """``got``, ``want`` and ``scale`` of the wrong points, flat; empty if the recorded case has
+    none.
+    """
     if not seen[0].wrong[: seen[0].cases].any():
         return np.zeros(0), np.zeros(0), np.zeros(0)
     got, want, scale = (
@@ -120,6 +124,5 @@ def _wrong(seen: Sequence[Comparison]) -> tuple[Array, Array, Array]:
 def _negligible_residual(
     seen: Sequence[Comparison], gap: Array, error: Array, scale: Array
 ) -> bool:
-    """Whether what is left of errors is nothing."""
     most = np.minimum(1e-3 * np.abs(error).max(), LEFT[seen[0].subject.dtype] * scale)
     return bool((np.abs(gap) <= most).all())

@@ -1,5 +1,5 @@
-"""Slips of log-densities: against the base, which is taken for standard normal where none is told,
-since numbers that fit it at every point leave no doubt.
+"""Known bugs of log-densities, relative to the base. A standard normal base is assumed if none is
+declared: if its numbers fit at every point, it is the base.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.density.base import normalizing_call, standard_normal
 from flowref.model import Array, Law
 
-# How exactly an integral by quadrature has to agree with a closed form.
+# Accuracy to which the log of an integral must agree with a closed form.
 INTEGRATED = 1e-7
 
 
 def density_of(scene: Scene) -> Comparison:
-    """What is reported, against base and log-det."""
+    r"""Compare the reported log-density with $\log p_Z(z) + \log|\det J|$."""
     flow: Any = scene.subject
     x, context, _ = scene.batch
     out = normalizing_call(flow)(x + 0.0, context)
     density = np.asarray(flow.log_prob(x, context), dtype=np.float64).reshape(len(x))
     base, ladj = _base_log_density(flow, out.value, context), reported(flow, out, len(x))
     usable = finite_rows(base, ladj)
-    # No single point accuses where samples or an integral do: then every one counts as the case.
+    # The laws of samples and integrals have no recorded point, so every point counts as the case.
     comparison = array_comparison(scene.subject, density, base + ladj, usable, len(x))
     terms = {
         "that of the base alone: the log-det is left out": lambda: base,
-        "that of the base minus the log-det: its sign is turned": lambda: base - ladj,
+        "that of the base minus the log-det: its sign is flipped": lambda: base - ladj,
         "the log-det alone: the base is left out": lambda: ladj,
         "that with the log-det counted twice": lambda: base + 2 * ladj,
         "that with half the log-det": lambda: base + ladj / 2,
@@ -73,7 +73,7 @@ def _base_log_density(flow: Any, z: Array, context: Array | None) -> Array:
 
 
 def mass(law: Law, scenes: Sequence[Scene]) -> str:
-    """Whether a density misses one by a constant with a closed form."""
+    """Return a diagnosis if the log of the density's integral is a known constant; else ""."""
     logs = []
     for scene in scenes:
         residual = measure(law, scene.subject, scene.batch.rows(slice(0, 1)))
@@ -86,14 +86,14 @@ def mass(law: Law, scenes: Sequence[Scene]) -> str:
 
 
 def diagnose_density(scenes: Sequence[Scene]) -> str:
-    """Which slip made a log-density; empty where none explains it."""
+    """Return the known bug of a log-density as text; empty if none explains it."""
     seen = [density_of(scene) for scene in scenes]
     what = found(seen, density_slips(seen))
     return f"the log-density is {what}" if what else ""
 
 
 def density_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    """What a log-density may be taken for."""
+    """Yield the known bugs of a log-density."""
     yield from chain(
         [ZERO], other_terms(seen), [replace(SIGN, words="the negative of the right one")]
     )

@@ -1,4 +1,4 @@
-"""Slips of numbers that a law compares with each other, whatever they are."""
+"""Known bugs of two numbers that a law compares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flowref.diagnosing.slips import (
 )
 from flowref.model import Law
 
-# Law -> two of the numbers that it observes: what was got, and what is right.
+# Law -> names of two observed numbers: the reported and the expected one.
 PAIRS = {
     "density/base-constant": ("base log-density", "closed form"),
     "density/change-of-variables[parts]": ("log p(x)", "base + log-dets of the parts"),
@@ -31,7 +31,9 @@ PAIRS = {
 
 
 def of_pair(law: Law, scenes: Sequence[Scene]) -> str:
-    """Which slip made the one of the other; empty where none explains it."""
+    """Return the known bug between the two observed numbers of a law, as text; empty if none
+    explains it.
+    """
     got, want = PAIRS[law.base]
     seen = [_compared(law, scene, got, want) for scene in scenes]
     what = found(seen, _slips(seen))

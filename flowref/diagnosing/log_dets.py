@@ -1,4 +1,4 @@
-"""Slips of log-determinants."""
+"""Known bugs of log-determinants."""
 
 from __future__ import annotations
 
@@ -27,17 +27,19 @@ from flowref.laws.bijection.oracles import jacobians
 from flowref.laws.common.arithmetic import finite_rows, inverse_inputs, log_abs_det, reported
 from flowref.model import OPPOSITE, Array, Subject, per_point
 
-# How well the log-dets of parts have to add up to that of the whole.
+# Relative accuracy to which the parts' log-dets must add up to that of the composite.
 SAME = 1e-6
-# What to say where it is the change of the log-density, as of many continuous flows.
+# For log-dets that are changes of the log-density, as in many continuous flows.
 CHANGE = "; if log-dets are meant as changes of the log-density, say ?ladj=inverse"
-# What to say where a determinant is returned on purpose.
+# For determinants that are returned on purpose.
 MEANT = "; if that is meant, say ?ladj_form=det"
 
 
 def log_det_comparison(scene: Scene, which: str) -> Comparison:
-    """What a call reports, against the Jacobian."""
-    subject: Any = scene.subject  # which has what is asked for
+    """Compare the log-det reported by a call with that of its Jacobian. Raises: `ValueError` if
+    there is no square Jacobian.
+    """
+    subject: Any = scene.subject  # the abilities are checked by name
     x, context, _ = scene.batch
     if which == "inverse":
         x = inverse_inputs(subject, x, context)
@@ -65,7 +67,7 @@ def log_det_comparison(scene: Scene, which: str) -> Comparison:
         terms[f"only {index}"] = partial(np.asarray, logs[:, index])
     if subject.part_maps and which == "forward":
         values = _component_log_dets(subject, x, context)
-        # Where a part is itself wrong, what it reports explains nothing of the sum.
+        # The log-det of a part that is itself wrong explains nothing.
         right = np.allclose(np.sum(values, 0)[usable], truth[usable], rtol=SAME, atol=SAME)
         for index, one in enumerate(values):
             terms[f"part {index}"] = partial(np.asarray, one if right else np.full(len(x), np.nan))
@@ -73,26 +75,30 @@ def log_det_comparison(scene: Scene, which: str) -> Comparison:
 
 
 def diagnose_log_det(scenes: Sequence[Scene], which: str) -> str:
-    """Which slip made the log-det of a call; empty where none explains it."""
+    """Return the known bug of a call's log-det as text; empty if none explains it."""
     seen = [log_det_comparison(scene, which) for scene in scenes]
     what = found(seen, log_det_slips(seen, which))
     return f"the log-det of {which} is {what}" if what else ""
 
 
 def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
-    """What a log-det may be taken for, the most frequent first."""
+    """Yield the known bugs of a log-det, the most frequent first."""
     other, meant = OPPOSITE[which], CHANGE if which == "forward" else ""
     yield ZERO
-    yield replace(SIGN, words=f"that of the opposite map: the sign is turned{meant}")
+    yield replace(SIGN, words=f"that of the opposite map: the sign is flipped{meant}")
     yield from named_factors(seen)
     yield from starmap(
         term,
         (
             ("that at the output instead of the input", "at the output"),
-            ("minus that at the output: the opposite map's, at the wrong end", "at the output", -1),
+            (
+                "minus that at the output: the opposite map's, at the wrong point",
+                "at the output",
+                -1,
+            ),
             (f"that of {other} at the same point", "of the other call"),
             (
-                f"minus that of {other} at the same point, not at the point that comes out",
+                f"minus that of {other} at the same point, not at its image",
                 "of the other call",
                 -1,
             ),
@@ -103,8 +109,8 @@ def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     entries = range(seen[0].entries)
     if len(entries) > 1:
         for index in entries:
-            yield term(f"that without the part of coordinate {index}", f"all but {index}")
-            yield term(f"the part of coordinate {index} alone", f"only {index}")
+            yield term(f"that without the term of coordinate {index}", f"all but {index}")
+            yield term(f"the term of coordinate {index} alone", f"only {index}")
     yield from chain(_layers(seen), whole_batch(), logarithms(MEANT))
     yield term(f"the sum of the slopes: no logarithm was taken{MEANT}", "slopes")
 
@@ -118,8 +124,8 @@ def _layers(seen: Sequence[Comparison]) -> Iterator[Slip]:
         yield Slip(
             f"that with the log-det of {label} counted twice", partial(_log_det_with_term, name, 1)
         )
-        turned = f"that with the sign of the log-det of {label} turned"
-        yield Slip(turned, partial(_log_det_with_term, name, -2))
+        flipped = f"that with the sign of the log-det of {label} flipped"
+        yield Slip(flipped, partial(_log_det_with_term, name, -2))
 
 
 def _log_det_with_term(name: str, times: float, one: Comparison) -> Array:
@@ -132,8 +138,8 @@ def _layer_label(subject: Subject, index: int) -> str:
 
 
 def _component_log_dets(subject: Subject, x: Array, context: Array | None) -> list[Array]:
-    """The log-dets that the parts report where the composite leads them; nan where they report
-    none.
+    """The log-dets that the parts report along the composite, ``(n,)`` each; nan if a part cannot
+    be called.
     """
     values = []
     for part in subject.part_maps:

@@ -1,5 +1,5 @@
-"""Slips of batch normalizers: what they return, and how their running statistics move. A point is
-here a whole batch, or a value of one.
+"""Known bugs of batch normalizers: their outputs, and the updates of their running statistics. A
+point is a whole batch, or one value of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BIASED = "that with the variance divided by n instead of n - 1"
 
 
 def diagnose_normalizer(law: Law, scenes: Sequence[Scene]) -> str:
-    """Which slip a batch normalizer shows, in what the law is about; empty where none explains it."""
+    """Return the known bug of a batch normalizer as text; empty if none explains the violation."""
     for view in VIEWS.get(law.base, ()):
         try:
             looked = [view(scene) for scene in scenes]
@@ -41,7 +41,7 @@ def diagnose_normalizer(law: Law, scenes: Sequence[Scene]) -> str:
 
 
 def trained_output(scene: Scene) -> tuple[Comparison, str]:
-    """The output in train mode."""
+    """Compare the output in train mode with its formula."""
     comparison = _output(
         scene, 500, Train(), lambda known, x: channel_moments(x, known.freedom), standardizations
     )
@@ -49,7 +49,7 @@ def trained_output(scene: Scene) -> tuple[Comparison, str]:
 
 
 def evaluated_output(scene: Scene) -> tuple[Comparison, str]:
-    """The output in eval mode."""
+    """Compare the output in eval mode with its formula."""
     comparison = _output(scene, 600, Eval(), lambda known, x: known.running, with_batch_statistics)
     return comparison, "the output in eval mode"
 
@@ -64,8 +64,8 @@ def _output(
     right: Callable[[Parameters, Array], tuple[Array, Array]],
     others: Callable[[Parameters, Array, Array, Array], Terms],
 ) -> Comparison:
-    """Outputs in a mode against the formula with the right mean and variance, and what they may be
-    instead.
+    """Outputs in a mode against the formula with the right mean and variance; ``others`` returns
+    the outputs of known bugs.
     """
     flow: Any = channels_first(scene.subject)
     got, want, terms = [], [], []
@@ -79,7 +79,7 @@ def _output(
 
 
 def with_batch_statistics(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
-    """What eval mode may return instead."""
+    """Outputs of known bugs of eval mode."""
     own = channel_moments(x)
     return {
         "that of train mode: the batch's own statistics": _normalized_with(known, x, *own),
@@ -94,7 +94,7 @@ def with_batch_statistics(known: Parameters, x: Array, mean: Array, var: Array) 
 
 
 def standardizations(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
-    """What train mode may return instead."""
+    """Outputs of known bugs of train mode."""
     less = known.freedom
 
     def along(*axes: int) -> Array:
@@ -122,7 +122,7 @@ def standardizations(known: Parameters, x: Array, mean: Array, var: Array) -> Te
 
 
 def outputs(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
-    """What a normalizer may return for a mean and a variance."""
+    """Outputs of known bugs for a mean and a variance."""
     m, v, eps = broadcast_channels(mean, x), broadcast_channels(var, x), known.epsilon
 
     def of(hat: Callable[[], Array]) -> Callable[[], Array]:
@@ -156,7 +156,7 @@ def outputs(known: Parameters, x: Array, mean: Array, var: Array) -> Terms:
 
 
 def running_mean(scene: Scene) -> tuple[Comparison, str]:
-    """How batches enter the running mean."""
+    r"""Compare the updates of the running mean with $(1 - m)\mu + m\,\bar x$."""
     history, fraction = _history(scene)
     got, want, terms = [], [], []
     for x, (before, _), (after, _) in history.updates():
@@ -164,7 +164,7 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
         got.append(after)
         want.append(_average(before, mean, fraction)())
         terms.append(
-            _entering(before, mean, fraction)
+            _average_bugs(before, mean, fraction)
             | {
                 "moved by the sum of the batch instead of its mean": _average(
                     before, per_channel(x).sum(1), fraction
@@ -178,7 +178,7 @@ def running_mean(scene: Scene) -> tuple[Comparison, str]:
 
 
 def running_var(scene: Scene) -> tuple[Comparison, str]:
-    """How batches enter the running variance."""
+    r"""Compare the updates of the running variance with $(1 - m)\sigma^2 + m\,s^2$."""
     history, fraction = _history(scene)
     eps = history.parameters[0].eps or 0.0
     got, want, terms = [], [], []
@@ -197,39 +197,41 @@ def running_var(scene: Scene) -> tuple[Comparison, str]:
             / max(len(x) - 1, 1),
             "the mean square: the mean is not subtracted": (values**2).mean(1),
             "the variance about the running mean": ((values - center[:, None]) ** 2).mean(1),
-            "the variance times (n-1)/n, the correction upside down": biased * (count - 1) / count,
+            "the variance times (n-1)/n, the inverse of the correction": biased
+            * (count - 1)
+            / count,
             "the variance and eps": unbiased + eps,
             "the biased variance and eps": biased + eps,
-            "the variance about the mean squared": np.abs(unbiased - mean**2),
+            "the unbiased variance minus the squared mean": np.abs(unbiased - mean**2),
         }
         got.append(after)
         want.append(_average(before, unbiased, fraction)())
         terms.append(
-            _entering(before, unbiased, fraction)
+            _average_bugs(before, unbiased, fraction)
             | {
                 f"moved by {name}": _average(before, value, fraction)
                 for name, value in instead.items()
             }
             | {
                 f"{name}, and by the biased variance": value
-                for name, value in _entering(before, biased, fraction).items()
+                for name, value in _average_bugs(before, biased, fraction).items()
             }
         )
     return _entrywise_comparison(scene, got, want, terms), "the running variance"
 
 
-def _entering(before: Array, statistic: Array, fraction: float) -> Terms:
-    """Ways in which a statistic may enter an average."""
+def _average_bugs(before: Array, statistic: Array, fraction: float) -> Terms:
+    """Results of known bugs of an exponential average."""
     return {
-        "moved with the momentum turned round: the old value counts m, the new one 1 - m": _average(
+        "moved with the momentum reversed: weight m for the old value, 1 - m for the new one": _average(
             before, statistic, 1 - fraction
         ),
         "not moved": lambda: before,
-        "the last batch's, with no average": lambda: statistic,
+        "that of the last batch, without an average": lambda: statistic,
         "moved twice by each batch": _average(
             _average(before, statistic, fraction)(), statistic, fraction
         ),
-        "the old value and m times the new one: nothing is taken away": lambda: (
+        "the old value plus m times the new one: the old one is not scaled by 1 - m": lambda: (
             before + fraction * statistic
         ),
         "moved with the momentum squared": _average(before, statistic, fraction**2),
@@ -241,14 +243,14 @@ def _average(before: Array, statistic: Array, fraction: float) -> Callable[[], A
 
 
 def _history(scene: Scene) -> tuple[History, float]:
-    """A few batches, and the momentum with which they enter; raises where none is known."""
+    """A few batches and their momentum. Raises: `ValueError` if it is unknown."""
     flow: Any = channels_first(scene.subject)
     history = random_history(flow, np.random.default_rng(700))
-    told = history.parameters[0].momentum
+    declared = history.parameters[0].momentum
     seen = constant_share(history)
-    fraction = seen if told is None else told
-    if told is not None and seen is not None and abs(seen - (1 - told)) < 1e-6:
-        fraction = 1 - told  # the other convention, which is none of the slips
+    fraction = seen if declared is None else declared
+    if declared is not None and seen is not None and abs(seen - (1 - declared)) < 1e-6:
+        fraction = 1 - declared  # the other convention, which is no bug
     if fraction is None or not 0 < fraction < 1:
         raise ValueError("no momentum is known")
     return history, fraction
@@ -264,7 +266,7 @@ def _entrywise_comparison(
     want: Sequence[Array],
     terms: Sequence[Mapping[str, Callable[[], Array]]],
 ) -> Comparison:
-    """Batches as rows of one number each, so that those of several sizes stand together."""
+    """Batches as rows of one number each, so that several sizes fit into one comparison."""
 
     def flat(values: Sequence[Array]) -> Array:
         return np.concatenate([np.asarray(value, dtype=np.float64).reshape(-1) for value in values])
@@ -282,7 +284,7 @@ def _entrywise_comparison(
 
 
 TRAINED, EVALUATED, MOVED = (trained_output,), (evaluated_output,), (running_mean, running_var)
-# Law -> what it is about.
+# Law -> the comparisons that may explain its violation.
 VIEWS: Mapping[str, Sequence[Callable[[Scene], tuple[Comparison, str]]]] = {
     "batch-norm/train-map[reference]": TRAINED + EVALUATED,
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Slips of inverses: what came back instead of the point."""
+"""Known bugs of inverses, by the points that come back."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ CALLS = {
     "map/inverse": ("forward", "inverse"),
     "map/inverse[latents]": ("inverse", "forward"),
 }
-# A coordinate comes back from another one where they agree to this.
+# Relative accuracy to which two coordinates count as the same.
 SAME = 1e-8
 
 
 def round_trip_of(scene: Scene, law: str) -> Comparison:
-    """The points that come back, against those that went."""
+    """Compare the points that come back with the original ones."""
     subject: Any = scene.subject
     there, back = CALLS[law]
     x, context, _ = scene.batch
@@ -47,8 +47,8 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
     usable = finite_rows(image) & finite_rows(again)
     comparison = array_comparison(scene.subject, again, x, usable, scene.cases)
     terms = {
-        f"what it was given: {back} changes nothing": lambda: image,
-        f"{there} applied twice: {back} goes the same way": lambda: (
+        f"its input: {back} changes nothing": lambda: image,
+        f"{there} applied twice: {back} maps in the same direction": lambda: (
             subject.calls[there](image + 0.0, context).value
         ),
     }
@@ -60,7 +60,7 @@ def round_trip_of(scene: Scene, law: str) -> Comparison:
 
 
 def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
-    """Which slip made an inverse; empty where none explains it."""
+    """Return the known bug of an inverse as text; empty if none explains the violation."""
     seen = [round_trip_of(scene, law) for scene in scenes]
     there, back = CALLS[law]
     point = "x" if there == "forward" else "z"
@@ -72,19 +72,19 @@ def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
         or any_constant(seen)
         or shifted(seen)
     )
-    return f"what {back} gives back for {there}({point}) is {found}" if found else ""
+    return f"{back}({there}({point})) is {found}" if found else ""
 
 
 def round_trip_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    """What an inverse may return instead."""
-    turned = replace(SIGN, words="the point with the sign turned")
+    """Yield the known bugs of an inverse."""
+    flipped = replace(SIGN, words="the point with the opposite sign")
     twice, half = Slip("twice the point", multiplied(2.0)), Slip("half the point", multiplied(0.5))
-    yield from chain([ZERO], other_terms(seen), [turned, twice, half])
+    yield from chain([ZERO], other_terms(seen), [flipped, twice, half])
     yield from chain(named_offsets(seen), whole_batch())
 
 
 def permuted(seen: Sequence[Comparison]) -> str:
-    """Whether the coordinates come back in another order, the same at all points."""
+    """Return a diagnosis if the coordinates come back in one other order at all points; else ""."""
     order = _column_permutation(seen[0])
     if order is None or not explains(seen, lambda one: one.want[:, order]):
         return ""
@@ -109,7 +109,9 @@ def _column_permutation(one: Comparison) -> list[int] | None:
 
 
 def some_coordinates(seen: Sequence[Comparison]) -> str:
-    """Whether some coordinates alone come back wrong, the same ones at all wrong points."""
+    """Return a diagnosis if only some coordinates come back wrong, the same ones at all wrong
+    points; else "".
+    """
     size = seen[0].got.shape[1]
     if size < 2:
         return ""
@@ -124,21 +126,21 @@ def some_coordinates(seen: Sequence[Comparison]) -> str:
 
 
 def shifted(seen: Sequence[Comparison]) -> str:
-    """Whether it is off by the same vector at all points of the case's weights."""
+    """Return a diagnosis if the points are off by the same vector at the case's weights; else ""."""
     one = seen[0]
     apart = (one.got - one.want)[one.usable]
     if len(apart) < 6 or not one.wrong[: one.cases].any() or not np.abs(apart).max() > 0:
         return ""
     if np.ptp(apart, axis=0).max() <= 1e-9 * (1 + np.abs(one.want[one.usable]).max()):
-        return "off by the same vector at every point: a shift that is not taken back"
+        return "off by the same vector at every point: a shift that is not undone"
     return ""
 
 
 def _transposed(
     subject: Subject, there: str, x: Array, image: Array, context: Array | None
 ) -> Array:
-    """What the transpose of an affine map's matrix makes of the images. Raises where there is no
-    such matrix.
+    """The images mapped by the transpose of an affine map's matrix, ``(n, d)``. Raises:
+    `LookupError` or `ValueError` if the map is not affine.
     """
     if subject.jacobian is None:
         raise LookupError("no Jacobian")

@@ -1,5 +1,5 @@
-"""The points at which slips are tried: those of the case, fresh ones, and the same with other
-weights.
+"""The points on which known bugs are tried: those of the case, fresh ones, and fresh ones with
+other weights.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from flowref.checking.points import example_batch
 from flowref.checking.replay import batch_of
 from flowref.model import Batch, Condition, Counterexample, Law, Subject, Target
 
-# Fresh points beside those of the case, and with other weights; how these were moved.
+# Number of fresh points; scale and seed of the other weights.
 FRESH = 15
 OTHERS = ((0.3, 101), (0.1, 102))
-# Events of which Jacobians are taken, and operations of a round trip; of what takes more, as solvers do, only
-# the weights of the case are looked at, up to those.
+# Largest event with a Jacobian; operations of a round trip up to which other weights are tried, and up
+# to which the case's own are.
 LARGEST, OPERATIONS, LONGEST = 64, 1500, 20_000
 
 
@@ -34,7 +34,9 @@ class Scene:
 
 
 def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]:
-    """The case's own weights first. What cannot be loaded or drawn is left out."""
+    """Yield the scenes of a case, its own weights first; none if the subject is expensive. Weights
+    that cannot be loaded are skipped.
+    """
     condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     if case.x is None:
         return
@@ -53,8 +55,8 @@ def scenes_of(target: Target, law: Law, case: Counterexample) -> Iterator[Scene]
 
 
 def scenes_of_part(target: Target, law: Law, case: Counterexample, part: str) -> Iterator[Scene]:
-    """The same of the part of a composite in which a violation begins, as a verdict names it ("part
-    2 of 3 (Coupling)"), at the points with which it is reached.
+    """Yield the scenes of the part named by a verdict ("part 2 of 3 (Coupling)"), at the points
+    with which it is reached.
     """
     named = re.match(r"part (\d+) of ", part)
     if named is None or case.x is None or case.condition.part:
@@ -88,7 +90,7 @@ def _fresh(subject: Subject, law: Law, seed: int) -> Batch:
 
 
 def _joined_batches(own: Batch, fresh: Batch) -> Batch:
-    """The rows of both; of the case's at most as many as there are fresh ones."""
+    """The rows of both; contexts are dropped unless both have them."""
     x = np.concatenate([own.x.reshape(-1, *fresh.x.shape[1:]), fresh.x])
     if own.context is None or fresh.context is None:
         return Batch(x, None, own.seed)

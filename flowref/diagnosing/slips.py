@@ -1,4 +1,4 @@
-"""Slips that any number can suffer, and the order in which they are tried."""
+"""Known bugs of any number, and the order in which they are tried."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from flowref.model import Array
 
 @dataclass(frozen=True)
 class Slip:
-    """A known mistake: ``words`` complete "what was got is ...", ``predict`` computes what it gives."""
+    """A known bug: ``words`` complete "the number is ...", ``predict`` computes the number that it
+    returns.
+    """
 
     words: str
     predict: Predict
 
 
 def first_explaining_slip(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
-    """The words of the first slip that explains everything; empty where none does."""
+    """Return the words of the first known bug that explains all wrong points; empty if none does."""
     for slip in slips:
         if explains(seen, slip.predict):
             return slip.words + ("" if everywhere(seen, slip.predict) else ", where it is wrong")
@@ -43,26 +45,28 @@ def first_explaining_slip(seen: Sequence[Comparison], slips: Iterator[Slip]) -> 
 
 
 def term(words: str, name: str, sign: float = 1.0) -> Slip:
-    """Another number in the place of the right one."""
+    """The bug that returns one of the comparison's ``terms``, times ``sign``."""
     return Slip(words, lambda comparison: sign * comparison.term(name))
 
 
 def multiplied(factor: float) -> Predict:
-    """The right number times a factor."""
+    """Predict the expected number times a factor."""
     return lambda comparison: factor * comparison.want
 
 
 def added_constant(offset: float) -> Predict:
-    """The right number and a constant."""
+    """Predict the expected number plus a constant."""
     return lambda comparison: comparison.want + offset
 
 
 ZERO = Slip("zero: nothing was computed, or it was lost", multiplied(0.0))
-SIGN = Slip("the right one with the sign turned", multiplied(-1.0))
+SIGN = Slip("the right one with the opposite sign", multiplied(-1.0))
 
 
 def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    """Factors with a closed form; those that coincide are told together."""
+    """Yield bugs that multiply by a factor with a closed form; equal factors are described
+    together.
+    """
     every = dict(factors(seen[0].subject))
     for value in dict.fromkeys(every.values()):
         words = closed_form_names(value, iter(every.items()), seen[0].subject.dtype)
@@ -71,7 +75,7 @@ def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
 
 
 def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    """Constants with a closed form, too many or missing."""
+    """Yield bugs that add or subtract a constant with a closed form."""
     every = dict(offsets(seen[0].subject))
     for value in dict.fromkeys(every.values()):
         words = " = ".join(closed_form_names(value, iter(every.items()), seen[0].subject.dtype))
@@ -80,12 +84,12 @@ def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
 
 
 def other_terms(seen: Sequence[Comparison]) -> Iterator[Slip]:
-    """The further numbers of a comparison, where the words for them are their names."""
+    """Yield a bug for each of the comparison's ``terms``, described by its name."""
     yield from (term(words, words) for words in seen[0].terms)
 
 
 def whole_batch() -> Iterator[Slip]:
-    """Rows that were mixed up."""
+    """Yield bugs that mix the rows of a batch."""
     yield from starmap(
         Slip,
         (
@@ -99,20 +103,24 @@ def whole_batch() -> Iterator[Slip]:
 
 
 def logarithms(meant: str = "") -> Iterator[Slip]:
-    """A logarithm too many or too few. ``meant``: what to say where none was to be taken."""
+    """Yield bugs with a missing logarithm or an absolute value. ``meant``: a hint for determinants
+    returned on purpose.
+    """
     yield Slip(f"its exponential: the logarithm was not taken{meant}", lambda one: np.exp(one.want))
     yield Slip("its absolute value", lambda one: np.abs(one.want))
 
 
 def found(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
-    """The words of the first slip that explains everything, or those for what all numbers show:
-    single precision, or a constant; empty where nothing explains it.
+    """Return the words of the first known bug that explains all wrong points, or of float32
+    rounding or a constant; empty if nothing does.
     """
     return first_explaining_slip(seen, slips) or narrowed(seen) or any_constant(seen)
 
 
 def narrowed(seen: Sequence[Comparison]) -> str:
-    """Whether everything that was got is a number of single precision, and right as such."""
+    """Return a diagnosis if every reported number is representable in float32 and right as such;
+    else "".
+    """
     if seen[0].subject.dtype != "float64":
         return ""
 
@@ -124,12 +132,12 @@ def narrowed(seen: Sequence[Comparison]) -> str:
     ulp = 2.0**-23 * (1 + np.abs(single))
     exact = got.astype(np.float32).astype(np.float64) == got
     if len(got) >= 6 and exact.all() and (np.abs(got - single) <= 16 * ulp).all():
-        return "a number of single precision: a cast to float32 on the way"
+        return "a float32 number: it was cast to float32 on the way"
     return ""
 
 
 def any_constant(seen: Sequence[Comparison]) -> str:
-    """A factor or a difference that all points share, and that has no closed form."""
+    """Return a diagnosis if all points share a factor or a difference without closed form; else ""."""
     factor = common_factor(seen)
     if factor is not None:
         return f"{factor:.10g} times the right one, at every point"
@@ -141,12 +149,12 @@ def any_constant(seen: Sequence[Comparison]) -> str:
         apart = [common_offset([_own(one)]) for one in seen]
         if None not in apart:
             return (
-                "off by the same amount at every point, another with other weights: "
+                "off by the same amount at every point, which depends on the weights: "
                 "a term that does not depend on the input"
             )
     return ""
 
 
 def _own(one: Comparison) -> Comparison:
-    """A comparison whose wrong points all count as the case's."""
+    """A comparison in which every row counts as one of the recorded case."""
     return array_comparison(one.subject, one.got, one.want, one.usable, len(one.got))

@@ -19,8 +19,8 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Listed:
-    """One target of a test: its id, or none, what it is, the marks of its tests, and how it is to be
-    judged.
+    """One target of a test: its id, or empty; the target itself; the marks of its tests; and its
+    options.
     """
 
     id: str
@@ -32,8 +32,8 @@ class Listed:
 
     @classmethod
     def of(cls, what: Any, name: str = "", **defaults: Any) -> Listed:
-        """A target as somebody lists it; `pytest.param` gives an id and marks, and a mapping behind it
-        options of its own. Raises: `TypeError` for options that do not exist.
+        """Return the target of an entry of a list: `pytest.param` gives an id and marks, and a
+        mapping after the target gives its options. Raises: `TypeError` for unknown options.
         """
         marks: tuple[Any, ...] = ()
         values: Sequence[Any] = (what,)
@@ -60,10 +60,10 @@ class Listed:
 
 @dataclass(frozen=True)
 class Conformance:
-    """What a test function is to be run with; nothing of it is loaded yet.
+    """The targets and known failures of a decorated test function, not yet loaded.
 
-    ``targets``: specs, live objects and factories with their ids, empty for one that is named after
-    itself; ``known``: reasons of known failures, by law, or by id of the target and law.
+    ``targets``: specs, live objects and factories with their ids, empty for the default; ``known``:
+    reasons of known failures, by law or by (target id, law).
     """
 
     targets: tuple[Listed, ...]
@@ -86,12 +86,11 @@ def conformance(
             pair.check()
 
     Arguments: ``targets`` a spec, a live object or a factory without arguments, or several in a
-    list, or by the names that they have in ids of tests (``pytest.param`` gives names and marks,
-    too); ``laws`` ids or globs, all by default;
-    ``event_shape`` of one input, for targets that do not state it; ``profile`` in place of
-    ``--flowref-profile``; ``known`` failures: the reason by the id of a law, or by the name of a
-    target and the id of a law. They become strict xfails.
-    Options of one target stand behind it: ``(my_flow, {"event_shape": 3, "laws": "density/*"})``.
+    list, or in a mapping by their names in test ids (``pytest.param`` also gives names and
+    marks); ``laws``: ids or globs, all by default; ``event_shape``: of one input, for targets that
+    do not declare it; ``profile``: overrides ``--flowref-profile``; ``known``: reasons of known
+    failures by law id, or by (target name, law id). They become strict xfails.
+    Options of one target follow it: ``(my_flow, {"event_shape": 3, "laws": "density/*"})``.
     Objects are copied, and factories called, when their tests are collected.
     """
     if inspect.isfunction(targets) and PAIR in inspect.signature(targets).parameters:
@@ -129,7 +128,7 @@ def conformance(
 
 
 def _has_options(what: Any) -> bool:
-    """Whether it is a target with options of its own, as (my_flow, {"event_shape": 3})."""
+    """Whether it is a target with its own options, as (my_flow, {"event_shape": 3})."""
     return isinstance(what, tuple) and len(what) == 2 and isinstance(what[1], Mapping)
 
 
@@ -139,7 +138,7 @@ def _event_shape_text(shape: int | Sequence[int] | None) -> str:
 
 
 def object_name(value: Any) -> str:
-    """What a live object is called where nobody names it.
+    """Return the default name of a live object.
 
     >>> object_name(print), object_name(3)
     ('print', 'int')

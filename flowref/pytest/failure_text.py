@@ -1,5 +1,5 @@
-"""How a group of violations is printed in a failed test: the line of the test that was checking, and
-the violations below it, without the code of flowref and without the frame of a group.
+"""A group of violations as printed by a failed test: the line of the test that checked and the
+violations, without flowref's frames and the frame of an exception group.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 
 
 def longrepr(item: pytest.Item, caught: pytest.ExceptionInfo[BaseException]) -> Any:
-    """What pytest prints for a single exception that says everything the group says."""
+    """Return pytest's representation of a single exception with the text of the group."""
     from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations
 
     group = caught.value

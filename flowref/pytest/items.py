@@ -1,4 +1,4 @@
-"""The tests of flowref as pytest runs them: of decorated functions, and of pyproject.toml."""
+"""The pytest items of flowref: of decorated functions, and of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ class PairFunction(pytest.Function):
     flowref_test: Load
 
     def _getobj(self) -> Any:
-        """The function itself, which does not bear the whole name of this item."""
+        """The function itself, whose name lacks the brackets of this item's."""
         parent: Any = self.parent
         home = self.instance if isinstance(parent, pytest.Class) else parent.obj
         return getattr(home, self.name.partition("[")[0])
 
     def setup(self) -> None:
-        """Give the function its pair, and fixtures as ever."""
+        """Pass the pair to the function, in addition to fixtures."""
         self.funcargs[PAIR] = self.flowref_test
         super().setup()
 
 
 class Checked(pytest.Item):
-    """A test of which no line of the user's could be shown."""
+    """A test without a line of the user's code."""
 
     flowref_test: Load
 
     def runtest(self) -> None:
-        """Check what it is about."""
+        """Check the pair or the target."""
         self.flowref_test.check()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What was seen."""
+        """The message of flowref's errors, without a traceback."""
         from flowref.model import FlowrefError
 
         if isinstance(excinfo.value, FlowrefError):
@@ -50,14 +50,14 @@ class Checked(pytest.Item):
 
 
 class LoadFunction(Checked, PairFunction):
-    """Whether a target of a decorated function can be loaded, once its fixtures are there."""
+    """Whether a target of a decorated function can be loaded, after its fixtures are set up."""
 
 
 class DeclaredItem(Checked):
-    """One pair of a target that pyproject.toml declares, or whether it can be loaded."""
+    """One pair of a target that pyproject.toml declares, or whether the target can be loaded."""
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it stands."""
+        """The file and the name of the test."""
         return self.path, None, self.name
 
 
@@ -67,7 +67,7 @@ class DeclaredFile(pytest.File):
     flowref_tests: Sequence[Load]
 
     def collect(self) -> Iterator[pytest.Item]:
-        """A test for each pair."""
+        """Yield a test for each pair."""
         for test in self.flowref_tests:
             item = DeclaredItem.from_parent(self, name=f"{DECLARED}[{test.id}]")
             item.flowref_test = test
@@ -77,7 +77,7 @@ class DeclaredFile(pytest.File):
 def conformance_items(
     collector: Any, name: str, test: Any, tests: Sequence[Load]
 ) -> list[pytest.Item]:
-    """A decorated function as one test for each pair, all of which share its fixtures."""
+    """Return a decorated function as one test for each pair, all of which share its fixtures."""
     marks = getattr(test, "pytestmark", [])
     if any(mark.name == "parametrize" for mark in marks):
         raise collector.CollectError(
@@ -90,7 +90,7 @@ def conformance_items(
         item = (PairFunction if isinstance(one, Pair) else LoadFunction).from_parent(
             collector,
             name=f"{name}[{one.id}]",
-            fixtureinfo=first._fixtureinfo,  # looked up once: it is the same for all
+            fixtureinfo=first._fixtureinfo,  # computed once, since it is the same for all
         )
         item.originalname = name
         item.flowref_test = one
@@ -101,6 +101,6 @@ def conformance_items(
 
 
 def wanted(test: Any) -> Conformance | None:
-    """What the decorator left on a function; None for everything else that a module holds."""
+    """Return the `Conformance` of a decorated function; None for any other member of a module."""
     found = vars(test).get(ATTRIBUTE) if type(test).__name__ == "function" else None
     return found if isinstance(found, Conformance) else None

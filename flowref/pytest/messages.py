@@ -1,4 +1,4 @@
-"""What a test sends along with its report, as plain values, and back: it may have run elsewhere."""
+"""Results sent with the report of a test, as plain values: the test may run in another process."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ QUIET, TEXT = "flowref_quiet", "flowref_text"
 
 
 def of(test: Load) -> dict[str, Any]:
-    """The attributes of a report that say what came of a test; the first one of a target in this process
-    also says what it was taken for, and which laws do not apply.
+    """Return the attributes of a report with the result of a test. The first report of a target in
+    this process also contains what it was recognized as and the laws that do not apply.
     """
     attributes: dict[str, Any] = {QUIET: test.quiet}
     if test.problem:
@@ -53,7 +53,7 @@ def of(test: Load) -> dict[str, Any]:
 
 
 class Read:
-    """What many messages told."""
+    """The results read from many reports."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.verdicts: dict[tuple[str, str], Verdict] = {}
@@ -66,7 +66,7 @@ class Read:
             self._read(json.loads(text))
 
     def by_target(self) -> dict[str, list[Verdict]]:
-        """The verdicts in groups, sorted by target."""
+        """The verdicts grouped and sorted by target."""
         groups: dict[str, list[Verdict]] = {}
         for (target, _), verdict in sorted(self.verdicts.items(), key=lambda item: item[0]):
             groups.setdefault(target, []).append(verdict)

@@ -1,8 +1,8 @@
-"""What the tests of a target are: loading it, and one law each."""
+"""The tests of a target: loading it, and one test for each law."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pytest
 
@@ -11,16 +11,15 @@ if TYPE_CHECKING:
 
     from flowref.auditing.single import Judged
     from flowref.baseline.entry import Baseline
-    from flowref.model import Law, Target, Verdict
-    from flowref.pytest.session import Session
+    from flowref.model import Law, Recognized, Target, Verdict
 
 LOAD = "load"
 
 
 class Candidate:
-    """A target by the name that it has in ids of tests. ``what``: a `Target`, or a live object or a
-    factory, which becomes one when it is loaded; ``silent``: verdicts on the laws that do not apply, once
-    it was.
+    """A target under its name in test ids. ``what``: a `Target`, or a live object or a factory,
+    which becomes one when it is loaded; ``silent``: verdicts of the laws that do not apply, after
+    loading.
     """
 
     __slots__ = ("event", "found", "id", "marks", "profile", "silent", "title", "what")
@@ -30,32 +29,59 @@ class Candidate:
     ) -> None:
         self.id, self.what, self.event, self.marks = name, what, event, tuple(marks)
         self.profile = profile
-        self.title = name  # of a live object: what its target is called
+        self.title = name  # the name of a live object's target
         self.found: Target | None = None
         self.silent: tuple[Verdict, ...] = ()
 
 
+class PairSession(Protocol):
+    """What a test needs of the session that it runs in; `session.Session` provides it."""
+
+    profile: str
+    strict: bool
+
+    def load(self, candidate: Candidate) -> None:
+        """Load a target. Raises: `TargetError`."""
+        ...
+
+    def judge(self, pair: Pair) -> Judged:
+        """Measure one pair and compare it with the known failures."""
+        ...
+
+    def again(self, verdict: Verdict) -> str:
+        """The command that replays a failure; empty if no report is written."""
+        ...
+
+    def recognized(self, candidate: Candidate) -> Recognized | None:
+        """What a target was recognized as; None before it is loaded."""
+        ...
+
+    def first(self, candidate: Candidate) -> bool:
+        """Whether this is the first question about a target."""
+        ...
+
+
 class Load:
-    """Whether a target can be loaded. ``bears``: whether this test fails where it cannot, and does not
-    leave that to another one.
+    """The test that a target can be loaded. ``bears``: whether this test fails if it cannot, rather
+    than another one.
     """
 
     __slots__ = ("bears", "candidate", "problem", "quiet", "session")
 
-    def __init__(self, session: Session, candidate: Candidate) -> None:
+    def __init__(self, session: PairSession, candidate: Candidate) -> None:
         self.session, self.candidate = session, candidate
         self.problem = ""  # why the target cannot be loaded
-        self.quiet = False  # the test was skipped for a reason that another line tells
+        self.quiet = False  # skipped for a reason that is reported once elsewhere
         self.bears = True
 
     @property
     def name(self) -> str:
-        """What stands behind the target in the id of the test."""
+        """The part of the test id after the target."""
         return LOAD
 
     @property
     def id(self) -> str:
-        """What stands in brackets in the id of the test."""
+        """The part of the test id in brackets."""
         return f"{self.candidate.id}-{self.name}"
 
     @property
@@ -65,12 +91,12 @@ class Load:
 
     @property
     def judged(self) -> Judged | None:
-        """What came of the law, as far as it was measured."""
+        """The verdict on the law with its known failure, None before it is measured."""
         return None
 
     @property
     def own_law(self) -> Law | None:
-        """The law itself, if no catalogue has it."""
+        """The law itself, if it is in no catalogue."""
         return None
 
     def check(self) -> None:
@@ -84,7 +110,7 @@ class Load:
             self._unloadable(error)
 
     def _unloadable(self, error: Exception) -> NoReturn:
-        """Fail, or leave it to the test that bears it."""
+        """Fail, or skip if another test reports it."""
         __tracebackhide__ = True
         self.problem = str(error)
         if self.bears:
@@ -99,7 +125,7 @@ class Pair(Load):
     __slots__ = ("_judged", "_law", "baseline")
 
     def __init__(
-        self, session: Session, candidate: Candidate, law: Law, baseline: Baseline
+        self, session: PairSession, candidate: Candidate, law: Law, baseline: Baseline
     ) -> None:
         super().__init__(session, candidate)
         self._law, self.baseline = law, baseline
@@ -121,20 +147,20 @@ class Pair(Load):
 
     @property
     def judged(self) -> Judged | None:
-        """What came of the law, as far as it was measured."""
+        """The verdict on the law with its known failure, None before it is measured."""
         return self._judged
 
     @property
     def own_law(self) -> Law | None:
-        """The law itself, if no catalogue has it."""
+        """The law itself, if it is in no catalogue."""
         from flowref.auditing.worker import law_id_or_self
 
         return None if isinstance(law_id_or_self(self._law), str) else self._law
 
     @property
     def verdict(self) -> Verdict:
-        """What came of the law, measured when it is first asked for. Raises `TargetError` where the
-        target cannot be loaded.
+        """The verdict on the law, measured at first access. Raises: `TargetError` if the target
+        cannot be loaded.
         """
         __tracebackhide__ = True
         if self._judged is None:
@@ -142,11 +168,11 @@ class Pair(Load):
         return self._judged.verdict
 
     def check(self) -> None:
-        """Pass if the law holds or its violation is minor, and fail with what was seen if it is violated or
-        breaks.
+        """Pass if the law holds or its violation is minor; fail, with the observed numbers, if it
+        is violated or raises.
 
-        A law that does not apply to this target, or that could not be decided, is skipped with the
-        reason; a known failure is an expected one as long as it fails as it is known to.
+        A law that does not apply or is inconclusive is skipped with the reason; a known failure is
+        an xfail as long as it fails as recorded.
         """
         __tracebackhide__ = True
         from flowref.model import Status, TargetError
@@ -157,7 +183,7 @@ class Pair(Load):
             self._unloadable(error)
         assert self._judged is not None
         if self._judged.known is not None:
-            self._known(self._judged)
+            self._end_by_known_failure(self._judged)
         if self._judged.fails or (verdict.minor and self.session.strict):
             raise self._violation()
         if verdict.status in (Status.INCONCLUSIVE, Status.NOT_RUN):
@@ -166,8 +192,8 @@ class Pair(Load):
             self.quiet = True
             pytest.skip(f"not applicable: {verdict.reason}")
 
-    def _known(self, judged: Judged) -> None:
-        """End the test by how a known failure stands; return where it fails otherwise."""
+    def _end_by_known_failure(self, judged: Judged) -> None:
+        """End the test by the status of a known failure; return if it fails in another way."""
         __tracebackhide__ = True
         from flowref.model import Standing
 

@@ -1,4 +1,4 @@
-"""The hooks of the plugin. Until a test of flowref is collected they look at names only."""
+"""The hooks of the plugin. Before a test of flowref is collected they only compare names."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 PROFILES = ("pr", "nightly", "quick", "standard", "thorough")
 PROJECT = "pyproject.toml"
-# Processor time of a pair.
+# CPU time of a pair, in seconds.
 SECONDS = 60.0
 
 
-# More tests than that of one list of targets are seldom meant.
+# More tests than this of one list of targets are seldom intended.
 MANY = 1000
 
 
 @dataclass
 class Desk:
-    """What the hooks share. ``session`` is there once a test is collected; ``tests``: those of the
-    project file, where it is collected.
+    """State shared by the hooks. ``session``: set when the first test is collected; ``tests``:
+    those of the project file.
     """
 
     session: Session | None = None
@@ -42,37 +42,35 @@ DESK = pytest.StashKey[Desk]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the options."""
     group = parser.getgroup("flowref", "laws of normalizing flows")
     group.addoption(
         "--flowref-profile",
         choices=PROFILES,
-        help="How hard to look: pr (quick), standard, nightly (thorough).  [default: that of "
-        "pyproject.toml, or standard]",
+        help="Effort: pr (quick), standard, nightly (thorough).  [default: that of pyproject.toml, or "
+        "standard]",
     )
     group.addoption(
-        "--flowref-seed", type=int, default=0, metavar="N", help="Of everything that is drawn."
+        "--flowref-seed", type=int, default=0, metavar="N", help="Seed of everything drawn."
     )
     group.addoption(
         "--flowref-report",
         metavar="PATH",
-        help='Write what was measured to this file, as JSON; "" writes none.  [default: '
+        help='Write the report to this file, as JSON; "" writes none.  [default: '
         ".flowref/report.json, which flowref script, replay and report read]",
     )
-    group.addoption(
-        "--flowref-strict", action="store_true", help="Fail where a violation is minor, too."
-    )
+    group.addoption("--flowref-strict", action="store_true", help="Also fail on minor violations.")
     group.addoption(
         "--flowref-timeout",
         type=float,
         metavar="SECONDS",
-        help="Processor time of one pair of a target and a law.  [default: that of "
+        help="CPU time of one pair of a target and a law.  [default: that of "
         "pyproject.toml, or 60]",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where ``testpaths`` says what to collect, targets of pyproject.toml are collected as well."""
+    """Collect the targets of pyproject.toml if ``testpaths`` selects what is collected."""
     config.stash[DESK] = Desk()
     if not hasattr(config, "workerinput"):  # of pytest-xdist, whose controller gathers
         config.pluginmanager.register(Gathering(config), "flowref-gathering")
@@ -84,11 +82,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse a project file that cannot be understood before anything is collected."""
+    """Reject an invalid project file before anything is collected."""
     config = session.config
     desk, project = config.stash[DESK], config.rootpath / PROJECT
     if not _declares(project):
-        _settle(config.option, "", 0.0)
+        _fill_in_options(config.option, "", 0.0)
         return
     from flowref.auditing.project_targets import common
     from flowref.baseline.targets import declared
@@ -96,7 +94,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
     try:
         said = common(config.rootpath)
-        _settle(config.option, said.profile, said.timeout)
+        _fill_in_options(config.option, said.profile, said.timeout)
         targets = declared(project)
         if targets and _collects(config, project):
             from flowref.pytest.project_tests import tests
@@ -108,7 +106,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """The targets that the project file declares."""
+    """Return the tests of the project file's targets."""
     if file_path.name != PROJECT or file_path.parent != parent.config.rootpath:
         return None
     desk = parent.config.stash[DESK]
@@ -122,7 +120,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[pytest.Item] | None:
-    """The tests of a decorated function."""
+    """Return the tests of a decorated function."""
     if type(obj).__name__ != "function" or ATTRIBUTE not in vars(obj):
         return None
     from flowref.model import FlowrefError
@@ -144,8 +142,8 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: object) -> list[py
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    """Leave out the laws that do not apply where some tests were chosen by name, and have a target that
-    cannot be loaded fail once.
+    """Deselect laws that do not apply if tests were selected by name, and let a target that cannot
+    be loaded fail once.
     """
     yield
     ours = {test: item for item in items if (test := getattr(item, "flowref_test", None))}
@@ -168,7 +166,7 @@ def pytest_collection_modifyitems(
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Send what was measured along with the report of a test, to whichever process gathers it."""
+    """Attach the result to the report of a test, for the process that collects them."""
     report = yield
     test = getattr(item, "flowref_test", None)
     if call.excinfo is not None and call.excinfo.typename == "FlowrefViolations":
@@ -184,22 +182,20 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any, config: pytest.Config) -> tuple[str, str, str] | None:
-    """A law that does not apply, which measuring alone shows, is not counted, and shown where tests are
-    listed one by one.
-    """
+    """A law that does not apply is not counted, and shown only in verbose mode."""
     if not getattr(report, "flowref_quiet", False):
         return None
     return ("", "-", "n/a") if config.get_verbosity() > 0 else ("", "", "")
 
 
-def _settle(option: Any, profile: str, seconds: float) -> None:
-    """Options that were not given are as the project says, or as ever."""
+def _fill_in_options(option: Any, profile: str, seconds: float) -> None:
+    """Set options that were not given to the project's, or the defaults."""
     option.flowref_profile = option.flowref_profile or profile or "standard"
     option.flowref_timeout = option.flowref_timeout or seconds or SECONDS
 
 
 def _declares(project: Path) -> bool:
-    """Whether a project file may declare targets, read as fast as can be."""
+    """Whether a project file may declare targets, without parsing it."""
     try:
         return b"tool.flowref" in project.read_bytes()
     except OSError:
@@ -207,7 +203,6 @@ def _declares(project: Path) -> bool:
 
 
 def _collects(config: pytest.Config, project: Path) -> bool:
-    """Whether the project file is among what is to be collected."""
     folder = config.invocation_params.dir
     for argument in config.args:
         path = (folder / argument.partition("::")[0]).resolve()
@@ -217,12 +212,13 @@ def _collects(config: pytest.Config, project: Path) -> bool:
 
 
 def _names_single_tests(config: pytest.Config) -> bool:
-    """Whether single tests are named."""
     return any("[" in argument for argument in config.args)
 
 
 def _filtered(config: pytest.Config) -> bool:
-    """Whether tests will be chosen from those that are collected: only of what is left are targets loaded."""
+    """Whether tests will be selected by keyword or mark; then targets are loaded after the
+    selection.
+    """
     chosen = ("keyword", "markexpr", "lf", "stepwise")
     return not _names_single_tests(config) and any(
         getattr(config.option, one, None) for one in chosen
@@ -230,7 +226,7 @@ def _filtered(config: pytest.Config) -> bool:
 
 
 def _applying(config: pytest.Config, tests: list[Load], home: str) -> list[Load]:
-    """The tests of laws that apply, where that can be said now; of very many there is a warning."""
+    """The tests of laws that apply, if that is known now; a warning is issued for very many."""
     if _names_single_tests(config) or _filtered(config):
         return tests
     tests = _session(config).applying(tests)
@@ -250,7 +246,6 @@ def _applying(config: pytest.Config, tests: list[Load], home: str) -> list[Load]
 
 
 def _session(config: pytest.Config) -> Session:
-    """What flowref keeps, from the first test of it on."""
     desk = config.stash[DESK]
     if desk.session is None:
         from flowref.pytest.session import begun

@@ -1,4 +1,4 @@
-"""Targets that pyproject.toml declares, as tests that need no test file."""
+"""Tests of the targets that pyproject.toml declares, without a test file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from flowref.pytest.session import Session
 
 
 def tests(session: Session, targets: Iterable[Declared]) -> list[Load]:
-    """The tests of all these targets, each once. Raises: `FlowrefError` in one sentence, which begins
-    with file and line.
+    """Return the tests of all these targets, each once. Raises: `FlowrefError` in one sentence that
+    begins with file and line.
     """
     found: dict[str, Load] = {}
     for one in targets:
@@ -27,5 +27,5 @@ def tests(session: Session, targets: Iterable[Declared]) -> list[Load]:
 
 
 def order(test: Load) -> tuple[str, str, bool, str]:
-    """By target, and of each the one that loads it first."""
+    """Sort key: by target, and within one the test that loads it first."""
     return test.target.casefold(), test.target, type(test) is not Load, test.name

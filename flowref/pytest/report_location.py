@@ -1,4 +1,4 @@
-"""Where the report of a session of tests is kept, and how a command finds it."""
+"""Where the report of a test session is written, and how a command finds it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 @dataclass(frozen=True)
 class StoredReport:
-    """``path``: what commands are given, empty for the last report of the folder, None where there is no
-    report; ``before``: what goes ahead of a command, since targets are meant from the project's folder.
+    """``path``: the argument of commands, empty for the last report of the folder, None without a
+    report; ``before``: a prefix of commands that changes to the project's folder.
     """
 
     path: str | None = None
@@ -21,7 +21,7 @@ class StoredReport:
 
     @classmethod
     def of(cls, config: pytest.Config) -> StoredReport:
-        """What the options of a session say; ``--flowref-report ""`` keeps none."""
+        """Return the location by the options of a session; ``--flowref-report ""`` writes none."""
         path, here, folder = (
             config.option.flowref_report,
             config.invocation_params.dir,

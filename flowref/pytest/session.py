@@ -1,4 +1,4 @@
-"""What flowref keeps during a session of tests: settings, known failures, and who judges."""
+"""The state of a test session: settings, known failures and judges."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """The state of one process. ``folder``: that of pyproject.toml, from which paths are meant;
-    ``kept``: where the report of the session will be; ``strict``: whether minor violations fail;
-    ``common``: what the project says of all targets.
+    """The state of one process. ``folder``: that of pyproject.toml, to which paths are relative;
+    ``kept``: where the report is written; ``strict``: whether minor violations fail; ``common``:
+    the project's defaults.
     """
 
     folder: Path
@@ -46,18 +46,18 @@ class Session:
     shown: set[Target | None] = field(default_factory=set)
 
     def load(self, candidate: Candidate) -> None:
-        """Load a target. Raises `TargetError`, at each call, where that fails."""
+        """Load a target. Raises: `TargetError`, at each call, if that fails."""
         __tracebackhide__ = True
         self._judge(candidate).load(self._target(candidate))
 
     def judge(self, pair: Pair) -> Judged:
-        """What comes of a pair."""
+        """Measure a pair and compare it with the known failures."""
         __tracebackhide__ = True
         judge = self._judge(pair.candidate)
         return judge.judge(self._target(pair.candidate), pair._law, pair.baseline)
 
     def again(self, verdict: Verdict) -> str:
-        """The command that shows a failure again, once the report is kept."""
+        """The command that replays a failure; empty if no report is written."""
         from flowref.reporting.words import again
 
         if self.kept.path is None:
@@ -66,19 +66,19 @@ class Session:
         return self.kept.before + (again(verdict, *options) or [""])[-1]
 
     def recognized(self, candidate: Candidate) -> Recognized | None:
-        """What a target was taken for, once it is loaded."""
+        """What a target was recognized as; None before it is loaded."""
         found = candidate.found
         return None if found is None else self._judge(candidate).recognized.get(found)
 
     def first(self, candidate: Candidate) -> bool:
-        """Whether nothing was said of a target before."""
+        """Whether this is the first question about a target."""
         known = candidate.found in self.shown
         self.shown.add(candidate.found)
         return not known
 
     def applying(self, tests: Iterable[Load]) -> list[Load]:
-        """The tests without those whose laws do not apply, of targets that can be loaded; those of the
-        others are left, and tried again when they run.
+        """Return the tests without those whose laws do not apply. Targets that cannot be loaded
+        keep theirs and are loaded again when these run.
         """
         groups: dict[Candidate, list[Load]] = {}
         for test in tests:
@@ -99,17 +99,17 @@ class Session:
         return [test for test in tests if test.name not in silent]
 
     def tests(self, wanted: Conformance, home: str) -> list[Load]:
-        """The tests of a function whose id is ``home``, sorted by target and law. What libraries warn of
-        when a glob imports them is their own business.
+        """Return the tests of a function whose id is ``home``, sorted by target and law. Warnings
+        of libraries imported for a glob are ignored.
 
-        Raises: `SpecError` for targets, laws and known failures that do not exist.
+        Raises: `SpecError` for unknown targets, laws and known failures.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             chosen = _distinct(self._candidates(wanted))
         for one, _ in chosen:
             one.title = self._title(one.id, home)
-        baseline = self._with_own(chosen, wanted.known)
+        baseline = self._baseline_with_own(chosen, wanted.known)
         return [
             test
             for one, laws in sorted(chosen, key=lambda pair: (pair[0].id.casefold(), pair[0].id))
@@ -127,7 +127,6 @@ class Session:
         return self.judges[profile]
 
     def _candidates(self, wanted: Conformance) -> Iterator[tuple[Candidate, tuple[Law, ...]]]:
-        """The targets with the laws of each."""
         from flowref.auditing.selection import select_laws
 
         for one in wanted.targets:
@@ -146,17 +145,19 @@ class Session:
                 yield Candidate(name, meant, one.event, one.marks, profile), laws
 
     def _title(self, name: str, home: str) -> str:
-        """What the target of a live object is called, of which there is one in the session."""
+        """The name of a live object's target, unique in the session."""
         if self.titles.setdefault(name, home) != home:
             return f"{name}@{home}"
         return name
 
-    def _with_own(
+    def _baseline_with_own(
         self,
         chosen: list[tuple[Candidate, tuple[Law, ...]]],
         known: Mapping[str | tuple[str, str], str],
     ) -> Baseline:
-        """The known failures of the project, after those that a test function names."""
+        """The known failures of a test function before those of the project. Raises: `SpecError`
+        for unknown ones.
+        """
         entries = []
         for key, reason in known.items():
             name, law = ("", key) if isinstance(key, str) else key
@@ -180,7 +181,9 @@ class Session:
         return Baseline(declared, self.baseline.recorded, self.baseline.cases)
 
     def _target(self, candidate: Candidate) -> Target:
-        """The target of a candidate; live objects are copied now, and factories called."""
+        """The target of a candidate; live objects are copied now, and factories called. Raises:
+        `TargetError`.
+        """
         __tracebackhide__ = True
         if candidate in self.failed:
             raise TargetError(self.failed[candidate])
@@ -197,8 +200,8 @@ class Session:
 
 
 def begun(config: pytest.Config) -> Session:
-    """The session of a project, with its known failures. Raises: `BaselineError` where these cannot be
-    read.
+    """Return the session of a project, with its known failures. Raises: `BaselineError` if these
+    cannot be read.
     """
     folder, option = config.rootpath, config.option
     return Session(
@@ -214,7 +217,6 @@ def begun(config: pytest.Config) -> Session:
 
 
 def _registered(candidate: Candidate) -> Target:
-    """A live object as a target under its name."""
     __tracebackhide__ = True
     from flowref import loading
     from flowref.auditing.worker import undisturbed
@@ -236,7 +238,7 @@ def _registered(candidate: Candidate) -> Target:
 
 
 def _candidate_name(candidate: Candidate) -> str:
-    """What entries about a candidate name: of a live object what it is called, with any options."""
+    """The target that entries about a candidate name."""
     what = candidate.what
     return str(what) if isinstance(what, Target) else f"{OBJECT}:{candidate.title}"
 
@@ -244,7 +246,7 @@ def _candidate_name(candidate: Candidate) -> str:
 def _distinct(
     candidates: Iterable[tuple[Candidate, tuple[Law, ...]]],
 ) -> list[tuple[Candidate, tuple[Law, ...]]]:
-    """Candidates of which none has the id of another: specs once, and other things counted."""
+    """Candidates with distinct ids: duplicate specs are dropped, other duplicates numbered."""
     chosen: dict[str, tuple[Candidate, tuple[Law, ...]]] = {}
     for candidate, laws in candidates:
         name, number = candidate.id, 1

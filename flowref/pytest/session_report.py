@@ -1,4 +1,4 @@
-"""What all tests of a session told, wherever they ran: one report, and a line a target."""
+"""The results of all tests of a session, from all processes: one report, and a line per target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flowref.pytest.messages import Read
     from flowref.reporting.report import Report
 
-# So many targets have a line at the end of a session; of the others failures alone tell.
+# The most targets with a line at the end of a session; of the others only failures are shown.
 SHOWN = 40
 
 
@@ -34,9 +34,7 @@ class Gathering:
         self.trouble = ""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep what a test told; one of which nothing is shown counts for the progress all the
-        same.
-        """
+        """Keep the result of a test. A test that is not shown still counts in the progress."""
         text = getattr(report, "flowref_text", None)
         if text is not None:
             self.texts.append(text)
@@ -47,9 +45,9 @@ class Gathering:
                 reported.add(getattr(report, "id", report.nodeid))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report, if there is to be one."""
+        """Write the report, unless it is disabled."""
         self.whole = not (session.shouldstop or session.shouldfail)
-        self._demand(session)
+        self._require_checks(session)
         path = self.config.option.flowref_report
         if path == "" or self.config.option.collectonly or (path is None and not self.texts):
             return
@@ -60,7 +58,9 @@ class Gathering:
             if path is not None:
                 self.report().save(Path(self.config.invocation_params.dir, path))
             elif self.read.verdicts:
-                with contextlib.suppress(OSError, FlowrefError):  # a folder that nobody may write
+                with contextlib.suppress(
+                    OSError, FlowrefError
+                ):  # a folder without write permission
                     save_last(self.report(), self.config.rootpath / FOLDER)
         except FlowrefError as error:
             self.trouble = str(error)
@@ -68,17 +68,17 @@ class Gathering:
 
     @cached_property
     def read(self) -> Read:
-        """What the tests told, once they all have."""
+        """The results of all tests."""
         from flowref.pytest.messages import Read
 
         return Read(self.texts)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """That only some of the tests were wanted."""
+        """Note that some tests were deselected."""
         self.part = self.part or bool(items)
 
-    def _demand(self, session: pytest.Session) -> None:
-        """No session is green in which a target is listed and no law was put to the test on it."""
+    def _require_checks(self, session: pytest.Session) -> None:
+        """Fail a session in which no law was checked on some target."""
         part = self.part or any("::" in argument for argument in self.config.args)
         if not self.texts or part or not self.whole or session.exitstatus != pytest.ExitCode.OK:
             return
@@ -89,14 +89,14 @@ class Gathering:
         idle = [target for target, own in verdicts.items() if not put_to_the_test(own)[0]]
         if idle:
             called = target_labels(verdicts)
-            told = ", ".join(called[one] for one in idle[:3]) + (
+            unchecked = ", ".join(called[one] for one in idle[:3]) + (
                 " and others" if len(idle) > 3 else ""
             )
-            self.trouble = f"nothing meaningful was checked: no law was checked on {told}"
+            self.trouble = f"nothing meaningful was checked: no law was checked on {unchecked}"
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """A line for each target, and what keeps its laws from being put to the test."""
+        """Write a line for each target, and what blocks its laws."""
         if self.trouble:
             terminalreporter.write_line(f"flowref: {self.trouble}", red=True)
         if not self.texts or self.config.get_verbosity() < 0:
@@ -120,14 +120,13 @@ class Gathering:
             lines += [f"  {minor(verdict)}" for verdict in own if verdict.minor]
         if len(verdicts) > SHOWN:
             lines.append(f"and {len(verdicts) - SHOWN} more targets")
-        lines += self._strays(list(verdicts))
+        lines += self._misspelt_entries(list(verdicts))
         path = self.config.option.flowref_report
         if path and not self.trouble:
             lines.append(f"all of it: {path}")
         return [*lines, self._counts(list(read.verdicts.values()))]
 
     def _counts(self, verdicts: list[Verdict]) -> str:
-        """How many checks came out how."""
         from flowref.reporting.coverage import put_to_the_test
         from flowref.reporting.outcomes import ELSEWHERE, outcome_counts, tally
         from flowref.reporting.text import number_of
@@ -143,14 +142,14 @@ class Gathering:
             parts.append(f"{number_of(lost, 'target')} cannot be loaded")
         return "; ".join(parts)
 
-    def _strays(self, targets: list[str]) -> Iterator[str]:
-        """Known failures about a target that looks like a misspelt one of these."""
+    def _misspelt_entries(self, targets: list[str]) -> Iterator[str]:
+        """Known failures whose target looks like a misspelt one of these."""
         from flowref.baseline.baseline_parser import load_baseline
         from flowref.model import FlowrefError, nearest
 
         try:
             entries = () if self.part else load_baseline(None, self.config.rootpath).entries
-        except FlowrefError:  # told when it was collected
+        except FlowrefError:  # reported when tests were collected
             return
         names = {target.partition("?")[0] for target in targets}
         for entry in entries:
@@ -159,7 +158,7 @@ class Gathering:
                 yield f"{entry.where}: {entry.target} matches no target of this session{near}"
 
     def report(self) -> Report:
-        """Everything that was measured, as a report in the order of targets and laws."""
+        """Return the report of all results, in the order of targets and laws."""
         import platform
 
         import flowref

@@ -1,6 +1,6 @@
 """Reports: a value, its JSON, and the formats made from it.
 
-Nothing is imported here until it is used, since words alone need no numbers.
+Modules are imported at first use, since texts alone need no numpy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used."""
+    """Import a name at first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'flowref.reporting' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

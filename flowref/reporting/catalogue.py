@@ -1,4 +1,4 @@
-"""The catalogue in words: what `flowref laws` and `flowref explain` print."""
+"""The catalogue as text: the output of `flowref laws` and `flowref explain`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WIDTH = 100
 
 
 def applying(laws: Sequence[Law], why_not: dict[str, str | None]) -> list[str]:
-    """A line for each law: whether it applies, or why not."""
+    """Return a line for each law: whether it applies, or why not; and a line with the count."""
     width = max((len(law.id) for law in laws), default=0)
     lines = []
     for law in laws:
@@ -44,7 +44,7 @@ def applying(laws: Sequence[Law], why_not: dict[str, str | None]) -> list[str]:
 
 
 def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> list[str]:
-    """Everything about one law, with the mutants that it must catch and its older ids."""
+    """Return the lines of `flowref explain` for one law, with its mutants and former ids."""
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     facts = [
         ("force", FORCES.get(law.force, law.force)),
@@ -80,7 +80,7 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
 
 
 def overview(name: str, sentence: str, laws: Sequence[Law]) -> list[str]:
-    """A statement, and the laws that are its cases."""
+    """Return the lines of a statement, and of the laws that are its cases."""
     lines = [name, "", *_hung("  ", plain_statement(sentence)), "", "  cases:"]
     for law in laws:
         lines += _hung("    ", f"{law.id}: {plain_statement(law.statement)}")
@@ -88,7 +88,7 @@ def overview(name: str, sentence: str, laws: Sequence[Law]) -> list[str]:
 
 
 def _hung(first: str, text: str) -> list[str]:
-    """Text in lines of at most a width, the first with a head and the others below it."""
+    """Text wrapped to `WIDTH`, with a hanging indent after ``first``."""
     return textwrap.wrap(
         text,
         WIDTH,

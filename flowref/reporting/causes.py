@@ -1,6 +1,5 @@
-"""Causes before symptoms: which violations of a target an earlier one explains.
-
-Verdicts are facts and stay as they are; this is how a report lists and counts them.
+"""Causes and symptoms: which violations of a target another one explains. Verdicts do not change;
+reports list and count them accordingly.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from flowref.model import Status, Verdict, base_of, named_by
 from flowref.reporting.severity import KINDS, kind
 
-# What follows from values, from derivatives, and from rows that are taken alone.
+# Laws that depend on values, on derivatives, and on single rows.
 FAMILIES = (
     "batch-norm/*", "composition/algebra", "composition/parts", "coupling/*", "density/*", "dequantize/*", "map/*",
     "multi-scale/*", "sampling/*", "squeeze/*",
@@ -24,7 +23,7 @@ DERIVATIVES = (
 BATCHES = ("same/manner[vmap]", "shape/any-batch[one-row]")
 
 
-# How much larger than its cause a symptom may be, and what is allowed at most where rounding alone is.
+# The largest ratio of a symptom to its cause, and the largest allowance of a law judged by rounding.
 BEYOND, OF_ROUNDING = 1e6, 1e-3
 COUPLED = "because rows depend on each other"
 OF_ROWS = (
@@ -34,8 +33,8 @@ OF_ROWS = (
 
 @dataclass(frozen=True)
 class Cause:
-    """A law whose violation explains those of others. ``because``: the clause that says so;
-    ``symptoms``: globs of the laws that it explains.
+    """A law whose violation explains others. ``because``: the clause for reports; ``symptoms``:
+    globs of the explained laws.
     """
 
     law: str
@@ -48,8 +47,7 @@ class Cause:
         return law != self.law and any(named_by(glob, law) for glob in self.symptoms)
 
 
-# The deepest first: what is random, then what couples rows or writes to the process, then values,
-# then their derivatives.
+# The deepest first: randomness, coupled rows, side effects, values, derivatives.
 CAUSES = (
     Cause(
         "same/history[repeat]",
@@ -111,7 +109,7 @@ CAUSES = (
     ),
 )  # fmt: skip
 
-# Where the log-dets of the two directions cancel, one that is wrong makes the other wrong.
+# If the log-dets of the two directions cancel, one error makes both wrong.
 OPPOSITE = "map/log-det[antisymmetry]"
 ONE_LOG_DET = Cause(
     "map/log-det",
@@ -121,9 +119,7 @@ ONE_LOG_DET = Cause(
 
 
 def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
-    """Law -> the deepest cause of its violation, for those violations of one target that another
-    one explains.
-    """
+    """Return law -> deepest cause, for the violations of one target that another one explains."""
     verdicts = list(verdicts)
     violated = {verdict.law: verdict for verdict in verdicts if verdict.status is Status.VIOLATED}
     holding = {verdict.law for verdict in verdicts if verdict.status is Status.HOLDS}
@@ -148,8 +144,8 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
 
 
 def _outgrows(symptom: Verdict, cause: Verdict) -> bool:
-    """Whether a violation is too large to come of another: it is not minor and the other is, or both
-    are sizes, held to rounding, and it is a million times larger.
+    """Whether a violation is too large to be a symptom: it is not minor and the cause is, or both
+    are measured against rounding and it is a million times larger.
     """
     if cause.minor and not symptom.minor:
         return True
@@ -164,7 +160,7 @@ def _outgrows(symptom: Verdict, cause: Verdict) -> bool:
 
 
 def chain(law: str, causes: Mapping[str, Cause]) -> list[str]:
-    """The laws whose violations explain that of a law, the deepest last."""
+    """Return the laws whose violations explain that of a law, the deepest last."""
     found = []
     while law in causes:
         law = causes[law].law
@@ -173,13 +169,13 @@ def chain(law: str, causes: Mapping[str, Cause]) -> list[str]:
 
 
 def deepest(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
-    """The law that explains a verdict and is not explained itself; empty if none explains it."""
+    """Return the unexplained law that explains a verdict; empty if there is none."""
     return next(reversed(chain(verdict.law, causes)), "")
 
 
 def by_size(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts with the gravest first: those that are not minor, by nats per point, then by what they
-    make wrong, then by margin, where those without numbers, or with nan, come first.
+    """Sort verdicts, the gravest first: minor ones last, then by nats per point, by what they make
+    wrong, and by margin; those without numbers or with nan precede others of their kind.
     """
     return sorted(verdicts, key=_smallness)
 
@@ -194,7 +190,7 @@ def _smallness(verdict: Verdict) -> tuple[bool, float, int, float, float]:
 
 
 def by_target(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
-    """Verdicts in groups, in their order."""
+    """Group verdicts by target, in their order."""
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault(verdict.target, []).append(verdict)

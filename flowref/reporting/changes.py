@@ -1,4 +1,4 @@
-"""What changed between two reports, on a screen and as Markdown."""
+"""Changes between two reports, for a terminal and as Markdown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class _Style:
-    """How names and prose are written: both may come from a target, and may not act as markup."""
+    """How names and prose are escaped: both may come from a target."""
 
     name: Callable[[str], str]
     prose: Callable[[str], str]
@@ -47,11 +47,9 @@ def headline(comparison: ReportComparison) -> str:
 def change_lines(
     comparison: ReportComparison, origin: str = "", *, verbose: bool = False
 ) -> list[str]:
-    """The changes for a terminal: counts, what may explain them, what is worse, better and neither.
-
-    ``origin``: the path of the new report, for the line that replays a violation. ``verbose`` lists
-    every target, the failures of what appeared or is gone, and unchanged pairs with other words or
-    numbers.
+    """Return the changes for a terminal: counts, circumstances, and changes by trend. ``origin``:
+    path of the new report, for the replay command; ``verbose``: also every target, the failures of
+    what appeared or is gone, and unchanged pairs with other texts or numbers.
     """
     style = _Style(clean, clean, verbose)
     lines = [headline(comparison), *(f"  {line}" for line in _differences(comparison, style))]
@@ -75,7 +73,7 @@ def change_markdown(
     level: int = 1,
     trends: Iterable[Trend] = tuple(Trend),
 ) -> str:
-    """The changes as Markdown, in the same words, under a heading of a level; ``trends``: in which order they come."""
+    """Return the changes as Markdown under a heading of ``level``; ``trends``: their order."""
     style = _Style(code, escaped, verbose)
     lines = [f"{'#' * level} {title}", "", f"**{headline(comparison)}**"]
     if differences := _differences(comparison, style):
@@ -91,14 +89,13 @@ def change_markdown(
 
 
 def _differences(comparison: ReportComparison, style: _Style) -> list[str]:
-    """What differs between the audits themselves, a line each."""
     return [style.prose(f"{d.name}: {d.old} -> {d.new}") for d in comparison.differences]
 
 
 def _sections(
     comparison: ReportComparison, style: _Style, trends: Iterable[Trend] = tuple(Trend)
 ) -> Iterator[tuple[str, list[tuple[int, str]]]]:
-    """Titles with their entries, a depth and a text each."""
+    """Titles with their entries, (depth, text) each."""
     for trend in trends:
         wholes = list(
             _whole_change_lines(
@@ -122,10 +119,8 @@ def _sections(
 def _standing(change: StandingChange, style: _Style) -> str:
     old, new = ("not known" if one is None else one.standing for one in (change.old, change.new))
     last = change.new or change.old
-    told = "" if last is None else style.prose(last.detail or last.reason)
-    return (
-        f"{old} -> {new}  {style.name(change.law)}   {style.name(change.target)}   {told}".rstrip()
-    )
+    detail = "" if last is None else style.prose(last.detail or last.reason)
+    return f"{old} -> {new}  {style.name(change.law)}   {style.name(change.target)}   {detail}".rstrip()
 
 
 def _whole_change_lines(changes: list[WholeChange], style: _Style) -> Iterator[tuple[int, str]]:
@@ -156,7 +151,7 @@ def _whole_change_lines(changes: list[WholeChange], style: _Style) -> Iterator[t
 
 
 def _family(change: WholeChange) -> str:
-    """The library of a target or the family of a law, with the letter that ends it."""
+    """The library of a target or the family of a law, with its separator."""
     head, mark, _ = change.name.partition("/" if change.kind == "law" else ":")
     return head + mark
 
@@ -169,7 +164,7 @@ def _loading(change: WholeChange, style: _Style) -> str:
 
 
 def _pair_change_lines(changes: list[PairChange], style: _Style) -> list[tuple[int, str]]:
-    """Pairs in their order, grouped by what became of them and by law."""
+    """(depth, text) of the pairs, grouped by transition and law."""
     entries = []
     for (title, law), alike in groupby(
         changes, key=lambda change: (_transition(change), change.law)
@@ -202,7 +197,7 @@ def _transition(change: PairChange) -> str:
 
 
 def _detail(change: PairChange, style: _Style) -> str:
-    """What a reader needs beside the statuses: numbers or reason of the side that has any."""
+    """Numbers or reason of the side that has any."""
     old, new = change.old, change.new
     if old is None or new is None:
         return _verdict_summary(old or new, style)
@@ -230,7 +225,6 @@ def _verdict_summary(verdict: Verdict | None, style: _Style) -> str:
 
 
 def _replayable(comparison: ReportComparison) -> str:
-    """The short name of the first violation that is worse and can be replayed."""
     worse = [
         change.new
         for change in comparison.pairs
@@ -243,6 +237,6 @@ def _replayable(comparison: ReportComparison) -> str:
 
 
 def _renamed_perhaps(comparison: ReportComparison) -> bool:
-    """Whether something of one kind is gone while another of that kind appeared."""
+    """Whether a name of some kind is gone while another of that kind appeared."""
     sides = {(change.kind, change.appeared) for change in comparison.wholes}
     return any({(kind, False), (kind, True)} <= sides for kind in ("target", "law"))

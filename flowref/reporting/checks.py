@@ -1,5 +1,5 @@
-"""The decisive checks of `flowref check`: a dozen for each kind of flow, chosen for what they catch
-of planted bugs in a second, a line each and a sentence at the end.
+"""The checks of `flowref check`: a dozen for each kind of flow, chosen by the planted bugs that
+they catch in a second; a line each and a closing sentence.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean
 from flowref.reporting.words import flagged
 
-# Faults that a sentence names, at most.
+# The most faults named in a sentence.
 NAMED = 2
-# What is said of what was not decided, and of what is known to fail.
+# Words for undecided and for known failures.
 SKIPPED, KNOWN = "skipped", "known"
 
 
 @dataclass(frozen=True)
 class Check:
-    """``words``: what is checked; ``fault``: what is wrong where it fails, to which the size of an
-    error is added.
+    """``words``: what is checked; ``fault``: what is wrong if it fails, to which the error size is
+    added.
     """
 
     law: str
@@ -34,7 +34,7 @@ class Check:
     fault: str
 
 
-# Maps; densities; batch norms; what any of them owes.
+# Maps; densities; batch norms; laws of all of them.
 CHECKS = tuple(
     Check(*row)
     for row in (
@@ -85,14 +85,14 @@ CHECKS = tuple(
         ("same/manner[device]", "another device gives the same", "another device gives something else"),
     )
 )  # fmt: skip
-# Those that are made where a device is asked for, and the others.
+# Checks that need a device, and the others.
 DEVICE = ("dtype/follows[device]", "dtype/follows[device-after-use]", "same/manner[device]")
 LAWS = tuple(check.law for check in CHECKS if check.law not in DEVICE)
 
 
 def check_lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:
-    """A line for each check that was made, in the order of `CHECKS`, and one for each reason why
-    others were not. ``accepted``: laws that are known to fail.
+    """Return a line for each check that was made, in the order of `CHECKS`, and one for each reason
+    why others were skipped. ``accepted``: laws that are known to fail.
     """
     by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
     causes = explained(verdicts)
@@ -122,7 +122,7 @@ def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
 
 
 def _check_remark(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
-    """What stands beside a check: how large an error is and what explains it, or how far it is proved."""
+    """The error size and its cause, or the extent of a proof."""
     if verdict.status in BROKEN:
         return clean(verdict.reason)
     if verdict.proof:
@@ -134,18 +134,18 @@ def _check_remark(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
 
 
 def _error_size_text(verdict: Verdict) -> str:
-    """How large an error is: in nats, or in the units of the values; empty where neither says much."""
+    """The error in nats, or in the units of the values; empty if neither is informative."""
     if verdict.size is not None:
         nats = verdict.size.nats
         return f"{rounded_text(nats, 3)} nats per point" if math.isfinite(nats) else ""
     evidence = verdict.evidence
-    if evidence is None or flagged(verdict) or evidence.allowed == 1.0:  # of tests by chance
+    if evidence is None or flagged(verdict) or evidence.allowed == 1.0:  # a statistical test
         return ""
     return f"off by {rounded_text(evidence.residual, 3)}"
 
 
 def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = ()) -> str:
-    """What came of a target in one sentence, given the laws that are known to fail.
+    """Return the result of a target in one sentence. ``accepted``: laws that are known to fail.
 
     >>> sentence("make", [Verdict("make", "map/log-det", Status.HOLDS)])
     'make: the one check that applies passed.'
@@ -164,8 +164,8 @@ def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = 
     if not failed:
         many = f"all {len(made)} checks" if len(made) > 1 else "the one check that applies"
         minor = list(words.values()).count("minor")
-        beside = f", {minor} with an error below single precision" if minor else ""
-        return f"{name}: {many} passed{beside}{skipped}{_unseen(judged)}."
+        small = f", {minor} with an error below single precision" if minor else ""
+        return f"{name}: {many} passed{small}{skipped}{_unseen(judged)}."
     faults = _faults(failed)
     more = f", and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
     passed = f"{len(made) - len(failed)} of {len(made)} checks passed{skipped}"
@@ -173,13 +173,14 @@ def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = 
 
 
 def _unseen(judged: Iterable[Verdict]) -> str:
-    """That the log-det of a map was not checked, and why: what passes then says nothing of a likelihood."""
+    """A clause that the log-det of a map was not checked, and why; other checks say nothing about
+    the likelihood.
+    """
     found = (one for one in judged if one.law == LOG_DET and _word(one) == SKIPPED)
     return next((f"; its log-det was not checked: {clean(one.reason)}" for one in found), "")
 
 
 def _faults(failed: Sequence[Verdict]) -> list[str]:
-    """What is wrong, by how much, each cause once."""
     causes = explained(failed)
     own = {verdict.law: verdict for verdict in failed if verdict.law not in causes}
     both = {LOG_DET, "map/log-det[inverse]"} <= own.keys()

@@ -1,4 +1,4 @@
-"""What differs between two audits themselves: it may explain changes and is never one."""
+"""Differences between two audits that may explain changes, and are none themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flowref.reporting.report import Report
 
 @dataclass(frozen=True)
 class Difference:
-    """A circumstance that differs between the audits and may explain changes."""
+    """A circumstance that differs between two audits."""
 
     name: str
     old: str
@@ -19,8 +19,8 @@ class Difference:
 
 
 def report_differences(old: Report, new: Report) -> tuple[Difference, ...]:
-    """Versions, platform, profile and seed, laws that are measured anew, and what a report lacks
-    since its audit was interrupted or it is brief.
+    """Return the differences in versions, platform, profile, seed and laws, and whether a report is
+    interrupted or brief.
     """
     return (
         *_environment_differences(old.environment, new.environment),
@@ -47,7 +47,6 @@ def _environment_differences(old: Environment, new: Environment) -> list[Differe
 
 
 def _notes(old: Sequence[LawNote], new: Sequence[LawNote]) -> list[Difference]:
-    """Laws that are measured or judged differently by now."""
     before = {note.id: note for note in old}
     changed = []
     for note in sorted(new, key=lambda note: note.id):

@@ -1,4 +1,4 @@
-"""What a report holds beside its verdicts: plain values."""
+"""The contents of a report besides its verdicts, as plain values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Environment:
-    """Where, with what and how an audit ran."""
+    """Versions, platform, settings and time of an audit."""
 
     flowref: str
     python: str
@@ -22,7 +22,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class LawNote:
-    """What a reader of the report needs to know of a law."""
+    """The facts of a law that a report contains."""
 
     id: str
     version: int
@@ -34,9 +34,7 @@ class LawNote:
 
 @dataclass(frozen=True)
 class Omitted:
-    """What a brief report counts and does not list: points judged and points left undecided, in
-    pairs whose law holds.
-    """
+    """Counts of a brief report: judged and undecided points of the pairs whose law holds."""
 
     points: int
     undecided: int
@@ -44,8 +42,8 @@ class Omitted:
 
 @dataclass(frozen=True)
 class Expense:
-    """What the laws on a target took: seconds of processor time, and the resident bytes of the
-    process that measured them at their highest, 0 where nobody looked.
+    """The cost of a target's laws: CPU seconds, and the peak resident memory of their process in
+    bytes, 0 if unknown.
     """
 
     seconds: float = 0.0
@@ -60,7 +58,7 @@ FREE = Expense()
 
 @dataclass(frozen=True)
 class Shard:
-    """Which part of how many a report is on, from 1 on; ``targets``: those of the whole audit."""
+    """Part ``index`` of ``count``, from 1 on; ``targets``: those of the whole audit."""
 
     index: int
     count: int

@@ -1,6 +1,4 @@
-"""What was checked: of the laws that apply to a target, those that were judged, and why the others
-were not.
-"""
+"""Coverage: how many of the applicable laws were judged, and why the others were not."""
 
 from __future__ import annotations
 
@@ -12,18 +10,18 @@ from flowref.reporting.text import clean, number_of
 
 DECIDED = (Status.HOLDS, Status.VIOLATED, Status.ADVICE, Status.ERROR)
 OPEN = (Status.INCONCLUSIVE, Status.NOT_APPLICABLE)
-# A reason that silences fewer laws than that has no line of its own.
+# A reason that blocks fewer laws has no line of its own.
 FEW = 3
 OFFERS = "it offers "
 
 
 def concerns(verdict: Verdict) -> bool:
-    """Whether the law of a verdict is about such things as its target."""
+    """Whether a verdict's law applies to the kind of its target."""
     return verdict.status is not Status.NOT_APPLICABLE or verdict.waits
 
 
 def put_to_the_test(verdicts: Iterable[Verdict]) -> tuple[int, int]:
-    """How many laws were judged, and how many there are about such things.
+    """Return how many laws were judged, and how many apply to the kind of target.
 
     >>> law = Verdict("t", "l", Status.NOT_APPLICABLE)
     >>> put_to_the_test([law, Verdict("t", "m", Status.HOLDS), Verdict("t", "n", Status.NOT_RUN)])
@@ -34,15 +32,15 @@ def put_to_the_test(verdicts: Iterable[Verdict]) -> tuple[int, int]:
 
 
 def share(verdicts: Iterable[Verdict]) -> str:
-    """The same in words: "46 of 61 checks"."""
+    """The same as text: "46 of 61 checks"."""
     judged, about = put_to_the_test(verdicts)
     return f"{judged:,} of {number_of(about, 'check')}"
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Laws that one reason keeps from being checked; ``remedy``: what a user can say;
-    ``measured``: whether they were measured, and nothing could be decided.
+    """Laws blocked by one reason; ``remedy``: the option that unblocks them; ``measured``: whether
+    they were measured without a decision.
     """
 
     reason: str
@@ -52,7 +50,7 @@ class Waiting:
 
     @property
     def line(self) -> str:
-        """All of it on a line.
+        """Count, reason and remedy on one line.
 
         >>> Waiting("it offers no inverse", "say ?inverse=NAME", False, ("a", "b", "c")).line
         '3 skipped: no inverse; say ?inverse=NAME'
@@ -62,15 +60,15 @@ class Waiting:
 
     @property
     def count(self) -> str:
-        """How many laws, and whether they were measured."""
+        """Number of laws, and whether they were measured."""
         return f"{len(self.laws)} {'undecided' if self.measured else 'skipped'}"
 
 
 def skipped_check_lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) -> list[str]:
-    """What keeps laws from being checked, and what a user can say: a line each.
+    """Return a line for each reason that blocks laws, with the option that unblocks them.
 
-    A hint of recognition ("no inverse found; it has reverse(z): say ?inverse=reverse") stands in
-    place of the words for the ability that it is about.
+    A hint of recognition ("no inverse found; it has reverse(z): say ?inverse=reverse") replaces the
+    reason about the same ability.
 
     >>> law = Verdict("t", "l", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
     >>> skipped_check_lines([law] * 3, ["no inverse found; say ?inverse=g"])
@@ -87,7 +85,7 @@ def skipped_check_lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) 
 
 
 def waiting(verdicts: Iterable[Verdict], least: int = FEW) -> tuple[Waiting, ...]:
-    """The reasons that keep at least so many laws from being checked, the most frequent first."""
+    """Return the reasons that block at least ``least`` laws, the most frequent first."""
     groups: dict[tuple[str, str, bool], list[str]] = {}
     for verdict in verdicts:
         if verdict.status in OPEN and concerns(verdict):

@@ -17,7 +17,7 @@ WIDTH = 100
 
 
 def page_sections(report: Report) -> list[list[str]]:
-    """The sections of the page, each a list of lines."""
+    """Return the sections of the page, each a list of lines."""
     return [
         sections.head(report),
         sections.problems(report),
@@ -32,7 +32,7 @@ def page_sections(report: Report) -> list[list[str]]:
 
 
 def library(target: str) -> str:
-    """What stands before the colon of a target: its library, or the file or package it is in.
+    """Return the library, file or package of a target.
 
     >>> library("zuko:NSF?features=3")
     'zuko'
@@ -91,7 +91,6 @@ def _failure_row(verdict: Verdict, cause: Cause | None) -> str:
 
 
 def _collapsed_counts(report: Report) -> list[str]:
-    """Counts by target and by law, for those who open them."""
     columns = sections.used(report)
     laws: dict[str, list[Verdict]] = {note.id: [] for note in report.laws}
     for verdict in report.verdicts:

@@ -1,4 +1,4 @@
-"""Where in a user's source a violation is to be looked for."""
+"""The location of a violation in the user's source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from flowref.model import Method, Recognized, Verdict, base_of, named_by
 from flowref.reporting.text import clean
 
-# Statements, or some of their cases, the call that they are about, and whether what it runs last is at fault,
-# as where a log-det is a method of its own. The first that matches decides.
+# (glob of laws, call, whether the last method of the call is at fault, as for a separate log-det method).
+# The first match decides.
 CALLS = (
     ("map/calls-work", "", False),
     ("map/finite-far-out[extremes]", "", False),
@@ -51,7 +51,7 @@ PART = re.compile(r"^part \d+ of \d+ \((.+)\)$")
 
 
 def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
-    """The function that a violation is about, as far as it is known."""
+    """Return the function that a violation is about; None if it is unknown."""
     law = base_of(verdict.law)
     call, last = next(
         ((call, last) for glob, call, last in CALLS if named_by(glob, law)), ("", False)
@@ -68,7 +68,7 @@ def method_at_fault(verdict: Verdict, recognized: Recognized) -> Method | None:
 
 
 def fault_location(verdict: Verdict, recognized: Recognized | None) -> tuple[str, int]:
-    """The file and the line of what is at fault, or of the target; "" and 0 where neither is known."""
+    """Return file and line of the function at fault, or of the target; ``("", 0)`` if unknown."""
     if recognized is None or not recognized.path:
         return "", 0
     method = method_at_fault(verdict, recognized)
@@ -76,7 +76,7 @@ def fault_location(verdict: Verdict, recognized: Recognized | None) -> tuple[str
 
 
 def fault(verdict: Verdict, recognized: Recognized | None) -> str:
-    """The same for a reader, with the name of the function: "flows.py:22 in log_abs_det_jacobian"."""
+    """The same as text, with the function's name: "flows.py:22 in log_abs_det_jacobian"."""
     path, line = fault_location(verdict, recognized)
     method = method_at_fault(verdict, recognized) if recognized and path else None
     name = f" in {method.name}" if method else ""

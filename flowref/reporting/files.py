@@ -1,4 +1,4 @@
-"""Text files that are written whole or not at all."""
+"""Text files that are written atomically."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from flowref.model import ReportError
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Replace a file's text in one step, so that a reader never meets half of it. What is there and
-    is no file, such as a pipe or a device, is written to.
+    """Replace a file's text in one step, so that readers never see a partial file. Pipes and
+    devices are written to.
 
-    Raises: `ReportError` when that is not possible.
+    Raises: `ReportError` if that fails.
     """
-    beside = path.with_name(path.name + ".part")
+    part = path.with_name(path.name + ".part")
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(path)
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
     except OSError as error:
         raise ReportError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def read_file_text(path: Path) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises: `ReportError` in one sentence.
     """

@@ -1,4 +1,4 @@
-"""A violation as the text of an issue for the tracker of a library, in Markdown."""
+"""A violation as an issue for the tracker of a library, in Markdown."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from flowref.reporting.words import (
 
 
 def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") -> str:
-    """What breaks, what was seen and expected, on which input, with which versions, and how to see
-    it again. What comes from the target stands as text, whatever is in it. ``program``: one that
-    shows it, and ``patch``: a diff with which the law is proved, to be part of the text.
+    """Return the text of an issue: law, observed and expected numbers, input, versions, and how to
+    reproduce it. Text of the target is escaped. ``program``: a reproduction script; ``patch``: a
+    diff with which the law is proved.
     """
     note, case = report.note(verdict.law), verdict.counterexample
     lines = [
@@ -56,8 +56,8 @@ def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") 
     elif seen := evidence_text(verdict):
         lines += ["", escaped(seen)]
     if patch:
-        told = f"With this patch {code(verdict.law)} is proved; the map does not change:"
-        lines += ["", "#### Patch", "", told, "", *_fenced("diff", patch)]
+        text = f"With this patch {code(verdict.law)} is proved; the map does not change:"
+        lines += ["", "#### Patch", "", text, "", *_fenced("diff", patch)]
     return "\n".join(lines) + "\n"
 
 

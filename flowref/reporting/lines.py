@@ -1,4 +1,4 @@
-"""A target on one line and by its name, which a screen, a notebook and a summary share."""
+"""Names and summary lines of targets, for terminal, notebook and summaries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flowref.reporting.text import clean, number_of
 
 
 def target_labels(targets: Iterable[str]) -> dict[str, str]:
-    """What each target is called on a screen: a live object by its class and its options, where that
-    says which is meant.
+    """Return the label of each target: a live object's class and options, if that is unique.
 
     >>> target_labels(["object:Flow#1a2b?event=3", "zuko:NSF?features=3"])
     {'object:Flow#1a2b?event=3': 'Flow (event 3)', 'zuko:NSF?features=3': 'zuko:NSF?features=3'}
@@ -39,7 +38,7 @@ def target_line(
     recognized: Recognized | None = None,
     known: Sequence[KnownFailure] = (),
 ) -> str:
-    """What it was taken for, how many checks apply, and what came of them.
+    """Return one line: the recognized kind, the number of applicable checks, and their outcomes.
 
     >>> from flowref.model import Status
     >>> target_line("zuko:NSF", [Verdict("zuko:NSF", "l", Status.NOT_RUN)])

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a reader who has never seen flowref."""
+"""A report as Markdown, for readers who do not know flowref."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from flowref.reporting.words import (
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report: verdict, table of targets, failures in words, what was not decided and why,
-    the laws; of a brief report a digest.
+    """Return the whole report: summary, table of targets, failures, undecided laws with reasons,
+    and the laws; a digest for a brief report.
     """
     if report.omitted is not None:
         parts = digest.page_sections(report)
@@ -68,8 +68,8 @@ def _failure_section(
     if note is not None:
         lines += [f"The law: {statement_text(note.statement)}", ""]
     if known is not None:
-        told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
-        lines.append(f"- {str(known.standing).lower()}: {escaped(told)}")
+        notes = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
+        lines.append(f"- {str(known.standing).lower()}: {escaped(notes)}")
     if seen := evidence_text(verdict):
         lines.append(f"- seen: {escaped(seen)}")
     if because:

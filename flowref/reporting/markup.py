@@ -1,4 +1,4 @@
-"""Text as Markdown that nothing in it can turn into markup."""
+"""Escaping of text as Markdown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "//": "\\/\\/"}
 
 
 def escaped(text: str) -> str:
-    r"""Text from a target as literal Markdown within a line: no markup, no HTML, no table cell, no
-    link, one line.
+    r"""Return text as literal Markdown on one line: no markup, HTML, table cell or link.
 
     >>> escaped("<b>a|b</b> *c* https://d")
     '&lt;b&gt;a\\|b&lt;/b&gt; \\*c\\* https:\\/\\/d'
@@ -26,7 +25,7 @@ def _literal(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Text as inline code, whatever backticks and bars it holds.
+    """Return text as inline code, whatever backticks and bars it contains.
 
     >>> code("a`b")
     '``a`b``'
@@ -39,7 +38,7 @@ def code(text: str) -> str:
 
 
 def block(lines: Iterable[str]) -> list[str]:
-    """Lines as a fenced code block that their content cannot close."""
+    """Return lines as a fenced code block that their content cannot close."""
     content = [clean(line) for line in lines]
     longest = max((len(run) for line in content for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -47,6 +46,6 @@ def block(lines: Iterable[str]) -> list[str]:
 
 
 def statement_text(statement: str) -> str:
-    """A law's own statement: prose with mathematics between dollars, which are kept."""
+    """Return a law's statement with its prose escaped and its mathematics between dollars kept."""
     pieces = clean(statement).split("$")
     return "$".join(piece if n % 2 else _literal(piece) for n, piece in enumerate(pieces))

@@ -1,4 +1,4 @@
-"""Names that changed between two reports: laws with former ids, and what a user renamed."""
+"""Names that changed between two reports: former ids of laws, and names that the user changed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from flowref.reporting.report_diff import renamed_report
 def aligned(
     old: Report, new: Report, options: Iterable[str], former: Mapping[str, str]
 ) -> tuple[Report, Report]:
-    """Both reports under the names of today.
+    """Return both reports under today's names. ``former``: former law id -> id; ``options``:
+    ``OLD=NEW`` for a renamed target or law, ``OLD*=NEW*`` for a prefix.
 
-    ``former``: a law's former id to its id; ``options``: ``OLD=NEW`` for a target or law that the
-    user renamed, ``OLD*=NEW*`` for a prefix.
     Raises: `ReportError` as `renames` does.
     """
     return renamed_report(renamed_report(old, renames(options, old, new)), former), renamed_report(
@@ -25,7 +24,7 @@ def aligned(
 
 
 def target_and_law_names(report: Report) -> set[str]:
-    """Every target and law of a report."""
+    """All names of targets and laws in a report."""
     listed = {
         *report.targets,
         *(note.id for note in report.laws),
@@ -35,10 +34,11 @@ def target_and_law_names(report: Report) -> set[str]:
 
 
 def renames(options: Iterable[str], old: Report, new: Report) -> dict[str, str]:
-    """Old name to new name, for each name of ``old`` that an option renames; the first option wins.
+    """Return old name -> new name, for each name of ``old`` that an option renames; the first
+    option wins.
 
-    Raises: `ReportError` when an option is no pair, matches no name of ``old`` or makes no name of
-    ``new``, and when two names would become one.
+    Raises: `ReportError` if an option is no pair, matches no name of ``old``, yields no name of
+    ``new``, or makes two names equal.
     """
     mapping: dict[str, str] = {}
     if options := tuple(options):
@@ -77,9 +77,8 @@ def _renames(option: str, before: set[str], after: set[str]) -> dict[str, str]:
 
 
 def _old_new_splits(option: str) -> Iterator[tuple[str, str]]:
-    """The ways to read ``OLD=NEW``: specs have equal signs of their own.
-
-    A star stands on both sides or on none.
+    """The ways to split ``OLD=NEW`` at an equal sign, since specs contain some; both sides end with
+    a star or neither does.
     """
     for n, letter in enumerate(option):
         old, new = option[:n], option[n + 1 :]

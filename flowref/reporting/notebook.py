@@ -1,5 +1,5 @@
-"""A report as a notebook shows it: a line for each target, which unfolds to what failed and what
-was not judged. Colors are those of the notebook, light or dark.
+"""A report in a notebook: a line for each target, which unfolds to its failures and unjudged laws.
+Colors are those of the notebook, light or dark.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from flowref.reporting.words import (
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
 
-# So many targets, failures of one, and reasons are shown; the rest is counted.
+# The most targets, failures of one target, and reasons that are shown; the rest is counted.
 TARGETS, FAILURES, REASONS = 100, 20, 10
 FRAME = "border-left: 3px solid; padding-left: 0.8em; margin: 0.2em 0 0.6em"
 CELL = "text-align: left; vertical-align: top; padding: 0 0.8em 0 0; color: inherit"
 
 
 def report_html(report: Report) -> str:
-    """A report as a piece of HTML. Targets that fail come first and are unfolded where they are
-    few; whatever comes from a target is escaped.
+    """Return a report as an HTML fragment. Failing targets come first, unfolded if there are few;
+    all text of a target is escaped.
     """
     groups = report.by_target()
     failing = {verdict.target for verdict in report.with_status(*FAILING)}
@@ -97,11 +97,11 @@ def _failure_table(report: Report, verdict: Verdict, causes: Mapping[str, Cause]
 
 
 def _verdict_fields(verdict: Verdict, statement: str) -> Iterator[tuple[str, str]]:
-    case, told = verdict.counterexample, seen(verdict)
+    case, numbers = verdict.counterexample, seen(verdict)
     named = (
-        ("seen", told),
+        ("seen", numbers),
         ("the law", plain_statement(statement)),
-        ("remark", "" if remark(verdict) == told else remark(verdict)),
+        ("remark", "" if remark(verdict) == numbers else remark(verdict)),
         *explanations(verdict),
         ("input", "" if case is None else inputs(case)),
         ("under", "" if case is None else circumstances(case, verdict.part)),
@@ -120,8 +120,8 @@ def _undecided(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _text(text: str, between: str = " ") -> str:
-    """Text with nothing in it that is markup; dollars would be mathematics in a notebook.
-    ``between``: what stands where the text has columns.
+    """Escape text for HTML, and dollars, which a notebook reads as mathematics. ``between``: the
+    separator of columns.
     """
     parts = map(clean, filter(None, text.split("   ")))
     return html.escape(between.join(parts)).replace("$", "&#36;")

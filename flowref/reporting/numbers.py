@@ -1,4 +1,4 @@
-"""Numbers and values of a counterexample as a reader sees them."""
+"""Numbers and values of a counterexample as text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 from flowref.model import Evidence
 from flowref.reporting.text import clean
 
-# Lists of more numbers are cut to so few, in so many digits: nobody reads the others on a screen.
+# Lists of more than SHOWN numbers are cut to FEW numbers with DIGITS digits.
 SHOWN, FEW, DIGITS = 24, 4, 5
 
 
 def number(value: Any) -> str:
-    """A number as short as it can be without lying: six digits if they suffice, all of them
-    otherwise.
+    """Return a number with six digits if they are exact, with all digits otherwise.
 
     >>> number(0.5), number(0.1 + 0.2), number(-0.0), number(3.0)
     ('0.5', '0.30000000000000004', '-0', '3')
@@ -27,13 +26,12 @@ def number(value: Any) -> str:
 
 
 def rounded_text(value: float, digits: int = 4) -> str:
-    """A number for reading, to a few significant digits."""
+    """A number rounded to ``digits`` significant digits."""
     return f"{value:.{digits}g}"
 
 
 def contrast(values: Sequence[tuple[str, Any]]) -> str:
-    """Named numbers, with just enough digits that the first is seen to differ from those that it
-    differs from.
+    """Return named numbers with just enough digits to distinguish the first from those that differ.
 
     >>> contrast([("got", 1.0000001), ("expected", 1.0)])
     'got 1.0000001, expected 1.0000000'
@@ -64,8 +62,8 @@ def scalar(value: Any) -> Any:
 
 
 def value_in_brief(value: Any) -> str:
-    """Any value of a counterexample in brief: of long lists a few numbers, rounded, and how many
-    there are.
+    """Return a value of a counterexample; long lists are shortened to a few rounded numbers and a
+    count.
 
     >>> value_in_brief([0.1, 0.30000000000000004]), value_in_brief([[0.0] * 40] * 2)
     ('[0.1, 0.30000000000000004]', '0 in each of 80 entries')
@@ -84,7 +82,7 @@ def value_in_brief(value: Any) -> str:
 
 
 def summed_up(value: Any) -> str:
-    """A value of a counterexample for a screen: a few numbers, in four digits.
+    """Return a value of a counterexample for a terminal: a few numbers with four digits.
 
     >>> summed_up([-6.75580924, 17.19878521]), summed_up([1 / 3] * 2 + list(range(7)))
     ('[-6.756, 17.2]', '[0.3333, 0.3333, 0, 1, ...] (9 numbers)')
@@ -102,7 +100,6 @@ def _shortly(value: Any) -> str:
 
 
 def _briefly(value: Any) -> str:
-    """One of many numbers."""
     return rounded_text(value, DIGITS) if isinstance(value, float) else number(value)
 
 
@@ -119,7 +116,7 @@ def _number_count(value: Any) -> int:
 
 
 def _nested_list_text(value: Any, left: list[int], written: Callable[[Any], str]) -> str:
-    """Nested lists with at most ``left[0]`` numbers."""
+    """A nested list with at most ``left[0]`` numbers, which is decremented."""
     if not isinstance(value, list | tuple):
         left[0] -= 1
         return clean(written(value))
@@ -133,8 +130,8 @@ def _nested_list_text(value: Any, left: list[int], written: Callable[[Any], str]
 
 
 def bits(evidence: Evidence) -> str:
-    """How many bits of the format were lost, and how many of those rounding explains; empty if that
-    says nothing.
+    """Return the bits of the format that were lost, and those that rounding explains, as text;
+    empty if they are not defined.
 
     With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u
     scale)), in [0, -log2 u].

@@ -1,6 +1,4 @@
-"""What the statuses of verdicts mean for a report: which fail, how grave they are, how they are
-counted.
-"""
+"""The outcomes of verdicts in a report: which fail, how grave they are, how they are counted."""
 
 from __future__ import annotations
 
@@ -34,10 +32,10 @@ LABELS = {
     Status.INCONCLUSIVE: "inconclusive",
     Status.NOT_RUN: "not run",
 }
-# Violations that another one of the target explains, and those below single precision; laws that
-# need what the target lacks, and those about something else.
+# Violations explained by another one, and those below single precision; laws that need an ability the
+# target lacks, and laws of another kind of target.
 EXPLAINED, MINOR, SKIPPED, ELSEWHERE = "explained", "minor", "skipped", "n/a"
-# Of known failures, those that do not count as failures.
+# Standings of known failures that do not count as failures.
 STANDINGS = ("known", "fixed")
 BROKE = tuple(LABELS[status] for status in BROKEN)
 ORDER = (
@@ -46,8 +44,8 @@ ORDER = (
 
 
 def labels(verdicts: Iterable[Verdict]) -> list[str]:
-    """Under which word each verdict is counted; a violation that another one of its target explains
-    is not counted as one.
+    """Return the outcome under which each verdict is counted; a violation that another one of its
+    target explains is counted separately.
 
     >>> labels([Verdict("t", "l", Status.NOT_APPLICABLE, waits=True)])
     ['skipped']
@@ -61,8 +59,8 @@ def labels(verdicts: Iterable[Verdict]) -> list[str]:
 
 
 def fails(verdict: Verdict) -> bool:
-    """Whether a verdict counts for the exit code: a violation that is not minor, an error, a crash or
-    a time-out.
+    """Whether a verdict counts for the exit code: a violation that is not minor, an error, a crash
+    or a time-out.
 
     >>> fails(Verdict("t", "l", Status.VIOLATED)), fails(Verdict("t", "l", Status.VIOLATED, minor=True))
     (True, False)
@@ -79,7 +77,7 @@ def _outcome_label(verdict: Verdict) -> str:
 
 
 def outcome_counts(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> Counter[str]:
-    """How many verdicts under each word; what fails as it is ``known`` to counts as that."""
+    """Return the number of verdicts by outcome; failures ``known`` as such count under that."""
     known = tuple(known)
     accepted = {(k.target, k.law) for k in known if k.standing is Standing.KNOWN}
     counts = Counter(
@@ -90,8 +88,7 @@ def outcome_counts(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = 
 
 
 def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> str:
-    """How many verdicts under each word, those that occur; laws about something else are left out,
-    and what fails as it is ``known`` to counts as that.
+    """Return the nonzero counts by outcome as text, without laws of another kind of target.
 
     >>> tally([Verdict("t", "l", Status.HOLDS, proof="for all inputs"), Verdict("t", "m", Status.NOT_RUN)])
     '1 passed (1 proved), 1 not run'
@@ -106,7 +103,7 @@ def tally(verdicts: Iterable[Verdict], known: Iterable[KnownFailure] = ()) -> st
 
 
 def violations(verdicts: Iterable[Verdict]) -> str:
-    """How many violations, and how many of them others explain, in words.
+    """Return the number of violations, and of those that others explain, as text.
 
     >>> violations([Verdict("t", "l", Status.VIOLATED)])
     '1 violation'

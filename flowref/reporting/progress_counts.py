@@ -1,4 +1,4 @@
-"""How far an audit is: checks that apply, and violations as the report counts them."""
+"""The progress of an audit: applicable checks done, and violations as the report counts them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from flowref.reporting.text import number_of
 
 
 class Count:
-    """Counts verdicts as they come. ``total``: how many checks there are to be, less those that turn
-    out not to apply; ``done``: how many of them are done.
+    """Counts verdicts as they come. ``total``: expected checks, less those that turn out not to
+    apply; ``done``: finished ones.
     """
 
     def __init__(self, total: int = 0) -> None:
@@ -19,7 +19,7 @@ class Count:
         self._violated: dict[str, int] = {}
 
     def add(self, verdict: Verdict) -> None:
-        """Count one."""
+        """Count one verdict."""
         if not concerns(verdict):
             self.total -= 1
             return
@@ -31,7 +31,7 @@ class Count:
 
     @property
     def violated(self) -> int:
-        """How many violations no other one explains."""
+        """Number of violations that no other one explains."""
         return sum(self._violated.values())
 
     def __str__(self) -> str:

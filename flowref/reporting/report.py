@@ -1,8 +1,7 @@
-"""The report: targets x laws with their verdicts, and the JSON that is its truth."""
+"""The report: targets x laws with their verdicts, and its JSON."""
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,11 +23,10 @@ OK, VIOLATION, USAGE, CRASH, STALE, NOTHING = range(6)
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Targets x laws. ``complete`` is False for an interrupted audit, whose pairs not reached are
-    NOT_RUN. ``omitted`` is what a brief report counts instead of listing it, None in full.
-    ``recognized``: what each target was taken for, by its name.
-    ``known`` tells how known failures stand; it changes no verdict. ``expenses``: what the pairs of
-    each target took. ``shard``: of a part of an audit, which; pairs of other parts are not in it.
+    """Targets x laws. ``complete``: False for an interrupted audit, whose unreached pairs are
+    NOT_RUN. ``omitted``: the counts of a brief report, None in full. ``recognized``: target -> what
+    it was recognized as. ``known``: known failures with their standing, which changes no verdict.
+    ``expenses``: target -> cost of its pairs. ``shard``: which part of an audit; None for all.
     """
 
     environment: Environment
@@ -70,48 +68,48 @@ class Report:
 
     @property
     def violations(self) -> tuple[Verdict, ...]:
-        """The verdicts that accuse."""
+        """The verdicts with status VIOLATED."""
         return self.with_status(Status.VIOLATED)
 
     def known_failure(self, verdict: Verdict) -> KnownFailure | None:
-        """How the pair of a verdict stands among the known failures; None if it is not one."""
+        """The known failure of a verdict's pair; None if it is not one."""
         pair = verdict.target, verdict.law
         return next((one for one in self.known if (one.target, one.law) == pair), None)
 
     def accepts(self, verdict: Verdict) -> bool:
-        """Whether a verdict fails as it is known to."""
+        """Whether a verdict fails as recorded among the known failures."""
         known = self.known_failure(verdict)
         return known is not None and known.standing is Standing.KNOWN
 
     @property
     def new_failures(self) -> tuple[Verdict, ...]:
-        """The failures that are not known, or not as they are; minor violations are none."""
+        """The failures that are not known, or fail in another way; minor violations are none."""
         accepted = {(k.target, k.law) for k in self.known if k.standing is Standing.KNOWN}
         failed = filter(fails, self.verdicts)
         return tuple(verdict for verdict in failed if (verdict.target, verdict.law) not in accepted)
 
     @property
     def minor(self) -> tuple[Verdict, ...]:
-        """The violations that stay below the rounding of single precision."""
+        """The violations below float32 rounding."""
         return tuple(verdict for verdict in self.verdicts if verdict.minor)
 
     @property
     def stale(self) -> tuple[KnownFailure, ...]:
-        """The known failures that fail no more."""
+        """The known failures that no longer fail."""
         return tuple(one for one in self.known if one.standing is Standing.FIXED)
 
     @property
     def counts(self) -> Counter[Status]:
-        """How many verdicts have each status."""
+        """The number of verdicts by status."""
         return Counter(verdict.status for verdict in self.verdicts)
 
     def note(self, law: str) -> LawNote | None:
-        """What a reader needs to know of one law."""
+        """The note of one law; None if the report has none."""
         return next((note for note in self.laws if note.id == law), None)
 
     def find(self, identity: str) -> tuple[Verdict, ...]:
-        """The verdicts with this short name; violations only, if any bears it. Case does not
-        matter.
+        """Return the verdicts with this short name; only violations, if there are any. Case does
+        not matter.
         """
         name = identity.strip().upper()
         named = tuple(verdict for verdict in self.verdicts if verdict.id == name)
@@ -119,8 +117,8 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """0 nothing new, 1 a new violation, 2 a target that could not be loaded, 3 crash or
-        time-out, 5 nothing checked.
+        """0: nothing new; 1: a new violation; 2: a target could not be loaded; 3: crash or
+        time-out; 5: nothing checked.
         """
         new = {verdict.status for verdict in self.new_failures}
         if self.problems:
@@ -132,11 +130,10 @@ class Report:
         return OK if self.counts[Status.HOLDS] or self.with_status(*FAILING) else NOTHING
 
     def raise_for_violations(self) -> None:
-        """Raise unless every target could be loaded and judged, and none is accused of anything
-        that is not known.
+        """Raise unless every target could be loaded and judged without new failures.
 
         Raises: `FlowrefViolations`, an AssertionError and a group of one exception for each
-        violation, crash and unloadable target, in words.
+        violation, crash and unloadable target.
         """
         __tracebackhide__ = True
         problems = [problem.message for problem in self.problems]
@@ -147,8 +144,8 @@ class Report:
             raise raised
 
     def summary(self) -> str:
-        """A line for each target, its failures below it, and a line for each that could not be audited."""
-        from flowref.reporting.terminal import target_lines  # which knows reports
+        """A line for each target with its failures below, and for each that could not be audited."""
+        from flowref.reporting.terminal import target_lines  # which imports this module
 
         lines, groups = [], self.by_target()
         statements, called = {note.id: note.statement for note in self.laws}, target_labels(groups)
@@ -159,25 +156,19 @@ class Report:
         lines += [f"cannot be audited: {clean(problem.message)}" for problem in self.problems]
         return "\n".join(lines)
 
-    def to_html(self) -> str:
-        """The scorecard: one page that needs nothing else, for a browser."""
-        # By name, since pages are made in a room above this one.
-        scorecard = importlib.import_module("flowref.scorecard")
-        return str(scorecard.page(self))
-
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """The HTML that notebooks show."""
         return report_html(self)
 
     def without_time(self) -> Report:
-        """The report less its durations and date: what two runs of the same audit must agree on."""
+        """The report without durations and date: equal for two runs of the same audit."""
         verdicts = tuple(verdict.without_time() for verdict in self.verdicts)
         environment = replace(self.environment, started="", seconds=0.0)
         return replace(self, environment=environment, verdicts=verdicts, expenses={})
 
     def brief(self) -> Report:
-        """The report with nothing but the outcome of pairs whose law holds or does not apply: their
-        numbers, reasons and times are left out, and their points counted together.
+        """The report with only the outcome of pairs whose law holds or does not apply: their
+        numbers, reasons and times are dropped, and their points counted in ``omitted``.
         """
         if self.omitted is not None:
             return self
@@ -191,30 +182,30 @@ class Report:
         return replace(self, verdicts=verdicts, omitted=Omitted(points, undecided))
 
     def to_json(self) -> str:
-        """The report as JSON text (`schema`), which reads back exactly. Of laws that do not apply
-        the time is not kept.
+        """The report as JSON text (`schema`), which reads back exactly, except for the times of
+        laws that do not apply.
         """
         return schema.report_json(vars(self))
 
     @classmethod
     def from_json(cls, text: str, origin: str = "the text") -> Report:
-        """The report that `to_json` wrote. ``origin`` names the text in errors.
+        """Return the report that `to_json` wrote. ``origin`` names the text in errors.
 
-        Raises: `ReportError` in one sentence when the text is cut off, foreign or of another
+        Raises: `ReportError` in one sentence if the text is truncated, no report or of another
         schema.
         """
         return cls(**schema.fields(text, origin))
 
     def save(self, path: Path) -> None:
-        """Write the JSON to a file, whole or not at all.
+        """Write the JSON to a file, atomically.
 
-        Raises: `ReportError` when the file cannot be written.
+        Raises: `ReportError` if the file cannot be written.
         """
         replace_file(path, self.to_json())
 
     @classmethod
     def load(cls, path: Path) -> Report:
-        """Read a report file.
+        """Return the report of a file.
 
         Raises: `ReportError` in one sentence.
         """

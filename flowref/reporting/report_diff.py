@@ -1,9 +1,9 @@
-"""What changed between two reports: pure values in, one frozen value out.
+"""Comparison of two reports, as one frozen value.
 
 Pairs (target, law) are compared by status and by margin. A change between failing (violated, error,
 time-out, crash) and not failing, between holding and advice, or of a margin, is worse or better;
-any other change of what was judged is neither. Durations, versions of laws and free text never
-count, nor does the environment: it explains changes and is none.
+any other change of an outcome is neither. Durations, versions of laws, free text and the
+environment are no changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flowref.reporting.severity import KINDS, kind
 
 
 class Trend(enum.StrEnum):
-    """Which way a change goes."""
+    """The direction of a change."""
 
     WORSE = "worse"
     BETTER = "better"
@@ -30,13 +30,13 @@ class Trend(enum.StrEnum):
 
     @property
     def reverse(self) -> Trend:
-        """The trend of the same change read from new to old."""
+        """The trend of the same change from new to old."""
         return {Trend.WORSE: Trend.BETTER, Trend.BETTER: Trend.WORSE}.get(self, self)
 
 
 @dataclass(frozen=True)
 class PairChange:
-    """One law on one target; a side that does not have the pair is ``None``."""
+    """One law on one target; None for a report without the pair."""
 
     target: str
     law: str
@@ -47,9 +47,8 @@ class PairChange:
 
 @dataclass(frozen=True)
 class WholeChange:
-    """A target or law that only one report has, with its verdicts there; or a failure to load.
-
-    ``kind`` is ``target``, ``law`` or ``loading``; of a loading, ``message`` says why it failed.
+    """A target or law that only one report has, with its verdicts; or a failure to load. ``kind``:
+    ``target``, ``law`` or ``loading``; ``message``: why loading failed.
     """
 
     kind: str
@@ -62,7 +61,7 @@ class WholeChange:
 
 @dataclass(frozen=True)
 class StandingChange:
-    """A known failure that stands otherwise; a side on which it is not known is ``None``."""
+    """A known failure with another standing; None for a report in which it is not known."""
 
     target: str
     law: str
@@ -72,11 +71,11 @@ class StandingChange:
 
 @dataclass(frozen=True)
 class ReportComparison:
-    """What changed from an old report to a new one.
+    """The changes from an old report to a new one.
 
-    ``unchanged`` counts pairs. Among them are ``drifted``: by law, how many have other numbers (of
-    points, or in the last bit); and ``reworded``: failures that changed in text only. ``standings``
-    are known failures that stand otherwise: what is known is no change of what was measured.
+    ``unchanged`` counts pairs; among them are ``drifted``: (law, number of pairs with other
+    numbers), and ``reworded``: failures that changed in text only. ``standings``: known failures
+    with another standing.
     """
 
     differences: tuple[Difference, ...] = ()
@@ -92,7 +91,7 @@ class ReportComparison:
         return bool(self.pairs or self.wholes)
 
     def count(self, trend: Trend) -> int:
-        """How many changes go this way; a whole target or law is one."""
+        """Number of changes with a trend; a whole target or law is one."""
         trends = [change.trend for change in self.pairs] + [change.trend for change in self.wholes]
         return trends.count(trend)
 
@@ -100,13 +99,14 @@ class ReportComparison:
 def compare(
     old: Report, new: Report, *, factor: float = 10.0, all_margins: bool = False
 ) -> ReportComparison:
-    """What changed from ``old`` to ``new``; the order of verdicts does not matter.
+    """Return the changes from ``old`` to ``new``; the order of verdicts does not matter.
 
-    A margin counts as changed when it grew or shrank by more than ``factor``, in pairs that are
-    violated or advised against both times. Elsewhere margins are the luck of the draw; with
-    ``all_margins`` they count as well, from the level of rounding upwards. Where one report is
-    brief, both are compared in brief.
-    Raises: `ReportError` where all margins are asked for of a brief report.
+    A margin counts as changed if it grew or shrank by more than ``factor`` in pairs that are
+    violated or advised against in both. Other margins depend on the draw; ``all_margins`` compares
+    them too, from the level of rounding upwards. If one report is brief, both are compared in
+    brief.
+
+    Raises: `ReportError` for ``all_margins`` of a brief report.
     """
     circumstances = report_differences(old, new)
     if brief := [report.omitted is not None for report in (old, new)].count(True):
@@ -162,7 +162,7 @@ def compare(
 
 
 def renamed_report(report: Report, names: Mapping[str, str]) -> Report:
-    """The report under other names of laws and targets: old name to new name."""
+    """The report with targets and laws renamed, old name -> new name."""
     if not names:
         return report
 
@@ -189,11 +189,10 @@ def renamed_report(report: Report, names: Mapping[str, str]) -> Report:
 
 
 def growth(old: Evidence, new: Evidence, *, clipped: bool = False) -> float:
-    """By which factor the margin grew; 1 where neither is resolvable.
+    """Return the factor by which the margin grew; 1 if neither is resolvable.
 
-    ``clipped``: a residual below the level of rounding counts as that level. Where nothing is
-    allowed the ratio of margins is that of the residuals. nan is larger than any finite number,
-    and neither larger nor smaller than infinity: the ratio is nan.
+    ``clipped``: residuals below the level of rounding count as that level. If nothing is allowed,
+    residuals are compared. nan is larger than any finite number; its ratio to infinity is nan.
 
     >>> growth(Evidence(1e-3, 1e-6), Evidence(1e-1, 1e-6))
     100.0
@@ -221,7 +220,7 @@ def _margin(evidence: Evidence, clipped: bool) -> float:
 def _trend(
     old: Verdict | None, new: Verdict | None, factor: float, all_margins: bool
 ) -> Trend | None:
-    """Which way a pair went; ``None`` if nowhere."""
+    """The trend of a pair; None if it did not change."""
     if old is None or new is None:
         return Trend.OTHER
     if fails(old) is not fails(new):
@@ -240,7 +239,7 @@ def _trend(
 
 
 def _by_pair(verdicts: Iterable[Verdict]) -> dict[tuple[str, str], Verdict]:
-    """The verdicts by pair. Where laws became one, the gravest stands for all."""
+    """The verdicts by pair; if laws were merged, the gravest one."""
     pairs: dict[tuple[str, str], Verdict] = {}
     for verdict in verdicts:
         other = pairs.setdefault((verdict.target, verdict.law), verdict)
@@ -259,8 +258,8 @@ def _gravity(verdict: Verdict) -> tuple[int, float, str]:
 
 
 def _rank(change: PairChange) -> tuple[int, int, int, int, str, float, str]:
-    """The order: by trend, by what became of the pair and what it was, by what the law's violation makes wrong, by
-    law, by nats per point, by target.
+    """Sort key: trend, new and old status, what the law's violation makes wrong, law, nats per
+    point, target.
     """
     sides = change.old, change.new
     old, new = (SEVERITY.index(v.status) if v is not None else -1 for v in sides)
@@ -280,7 +279,6 @@ def _law_ids(report: Report) -> set[str]:
 def _whole_changes(
     kind: str, names: tuple[set[str], set[str]], old: Report, new: Report, without: set[str]
 ) -> list[WholeChange]:
-    """The names that one side alone has, with their verdicts."""
     changes = []
     for appeared, report, own in (
         (False, old, names[0] - names[1]),
@@ -300,7 +298,7 @@ def _whole_changes(
 
 
 def _loading(old: Report, new: Report) -> list[WholeChange]:
-    """The specs that failed to load in one of the audits only."""
+    """The specs that failed to load in only one of the audits."""
     before, after = (
         {problem.spec: problem.message for problem in report.problems} for report in (old, new)
     )
@@ -324,5 +322,5 @@ def _standings(old: Report, new: Report) -> Iterator[StandingChange]:
 
 
 def _verdict_numbers(verdict: Verdict) -> str:
-    """The numbers behind a verdict, comparable where they hold a nan."""
+    """The numbers of a verdict, comparable even with nan."""
     return repr((verdict.evidence, verdict.counts, verdict.counterexample))

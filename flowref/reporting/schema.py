@@ -1,12 +1,11 @@
-"""The fields of a report as JSON text and back: ASCII, one verdict per line, floats hexadecimal.
+"""The JSON of a report: ASCII, one verdict per line, floats in hexadecimal.
 
-Beside hexadecimal floats stand their decimals, which nothing is read from; report.schema.json says
-what each key means. Schema 2 is a report in full, schema 3 a brief one. Both list the verdicts that
-say something. Laws that do not apply, most of the pairs of an audit, share a line per target and reason in full. In
-brief a target has one line with a letter per law, in the order of the laws: ``h`` it holds, ``-``
-it does not apply, ``w`` it does not apply and waits, ``.`` the pair is among the verdicts, or not in
-the report. ``known`` is there where known failures were compared with, ``expenses`` where anything
-was measured in a worker, ``shard`` where the report is on a part of an audit.
+Decimals of the hexadecimal floats are for readers and ignored when reading; report.schema.json
+documents each key. Schema 2 is a full report, schema 3 a brief one. In full, laws that do not
+apply, most pairs of an audit, share a line per target and reason. In brief, a target has one line
+with a letter per law, in the order of the laws: ``h`` holds, ``-`` does not apply, ``w`` blocked,
+``.`` listed among the verdicts or absent. ``known`` is written if known failures were compared,
+``expenses`` if a worker measured, ``shard`` for a part of an audit.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from flowref.reporting.verdict_json import (
 )
 
 FULL, BRIEF = 2, 3
-# Status and whether the law waits -> letter.
+# (status, whether the law is blocked) -> letter.
 LETTERS = {
     (Status.HOLDS, False): "h",
     (Status.NOT_APPLICABLE, False): "-",
@@ -56,7 +55,7 @@ SPEAKS = Silence("")
 
 
 def report_json(fields: Mapping[str, Any]) -> str:
-    """The JSON text of a report, given its fields by name."""
+    """Return the JSON text of a report, given its fields by name."""
     omitted, environment = fields["omitted"], fields["environment"]
     notes = {note.id: note for note in fields["laws"]}
     head: list[tuple[str, Any]] = [
@@ -91,12 +90,12 @@ def report_json(fields: Mapping[str, Any]) -> str:
 
 
 def json_schema() -> str:
-    """The JSON Schema of a report: the text of the file that is shipped for it."""
+    """Return the JSON Schema of a report, the text of report.schema.json."""
     return Path(__file__).with_name("report.schema.json").read_text(encoding="utf-8")
 
 
 def _row(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as an object; a violation has its short name and what it makes wrong besides."""
+    """A verdict as an object; a violation also has its short name and severity."""
     row: dict[str, Any] = readable(verdict_to_json(verdict))
     if verdict.status is Status.VIOLATED:
         row |= {ID: verdict.id, SEVERITY: kind(verdict.law)}
@@ -104,9 +103,10 @@ def _row(verdict: Verdict) -> dict[str, Any]:
 
 
 def fields(text: str, origin: str) -> dict[str, Any]:
-    """The fields of the report that `report_json` wrote. ``origin`` names the text in errors.
+    """Return the fields of the report that `report_json` wrote. ``origin`` names the text in
+    errors.
 
-    Raises: `ReportError` in one sentence when the text is cut off, foreign or of another schema.
+    Raises: `ReportError` in one sentence if the text is truncated, no report or of another schema.
     """
     data = _report_data(text, origin)
     try:
@@ -138,7 +138,7 @@ def fields(text: str, origin: str) -> dict[str, Any]:
 
 
 def brief_verdict(verdict: Verdict) -> Verdict:
-    """The outcome of a pair alone, with its proof, as a brief report has it where a law holds or does not apply."""
+    """The outcome of a pair with its proof, as in a brief report."""
     return Verdict(
         verdict.target,
         verdict.law,
@@ -151,7 +151,7 @@ def brief_verdict(verdict: Verdict) -> Verdict:
 
 
 def _report_data(text: str, origin: str) -> dict[str, Any]:
-    """The JSON object of a report of a schema that is known here."""
+    """The JSON object of a report. Raises: `ReportError` for an unknown schema."""
     wanted = "a report written by flowref audit --json"
     try:
         data = json.loads(text)
@@ -174,7 +174,7 @@ def _report_data(text: str, origin: str) -> dict[str, Any]:
 def _unmeasured_verdict(
     target: str, note: LawNote, status: Status, silence: Silence = SPEAKS
 ) -> Verdict:
-    """A verdict on a law as it is now, with nothing measured."""
+    """A verdict on the current version of a law, without numbers."""
     return Verdict(
         target,
         note.id,
@@ -190,8 +190,8 @@ def _unmeasured_verdict(
 def _grouped(
     verdicts: Iterable[Verdict], notes: Mapping[str, LawNote]
 ) -> tuple[list[Verdict], Iterator[dict[str, Any]]]:
-    """The verdicts to list, and rows of the laws that do not apply, by target and reason; these
-    carry no time.
+    """The verdicts to list, and rows of the laws that do not apply, by target and reason, without
+    times.
     """
     listed: list[Verdict] = []
     idle: dict[tuple[str, Silence], list[str]] = {}
@@ -212,7 +212,7 @@ def _grouped(
 
 
 def _silence_row(silence: Silence) -> dict[str, Any]:
-    """A silence as JSON; what waits for nothing is written as ever."""
+    """A silence as JSON, without fields at their defaults."""
     return {name: value for name, value in asdict(silence).items() if value or name == "reason"}
 
 
@@ -260,7 +260,7 @@ def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[V
 
 
 def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:
-    """All verdicts; target by target, as an audit writes them, where those listed are so."""
+    """All verdicts, sorted by target and law if the listed ones are."""
     ranks = {name: rank for rank, name in enumerate(names)}
 
     def rank(verdict: Verdict) -> tuple[int, int]:
@@ -278,7 +278,7 @@ def _recognized_rows(recognized: Mapping[str, Recognized]) -> Iterator[dict[str,
 
 
 def _recognized(rows: Iterable[dict[str, Any]]) -> dict[str, Recognized]:
-    """What each target was recognized as; older reports do not tell."""
+    """Target -> what it was recognized as; empty in older reports."""
     return {str(row["target"]): recognized_from_json(row) for row in rows}
 
 
@@ -288,7 +288,7 @@ def _expense_rows(expenses: Mapping[str, Expense]) -> Iterator[dict[str, Any]]:
 
 
 def _expenses(rows: Iterable[dict[str, Any]]) -> dict[str, Expense]:
-    """What each target took; older reports do not tell."""
+    """Target -> its cost; empty in older reports."""
     return {str(row["target"]): Expense(unhexed(row["seconds"]), int(row["peak"])) for row in rows}
 
 
@@ -319,5 +319,4 @@ def _shard(row: dict[str, Any]) -> Shard:
 
 
 def _dump(value: Any) -> str:
-    """Compact, strict JSON."""
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(", ", ": "))

@@ -1,4 +1,4 @@
-"""Sections of Markdown that a report in full and a brief one share."""
+"""Markdown sections shared by full and brief reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = (
 
 
 def head(report: Report) -> list[str]:
-    """What was audited, when, with what, and what came of it in one line."""
+    """The audit: targets, time, versions, and its outcome in one line."""
     environment = report.environment
     verdict = violations(report.verdicts) if report.violations else "No law is violated"
     if report.violations and report.known:
@@ -72,7 +72,7 @@ def head(report: Report) -> list[str]:
 
 
 def problems(report: Report) -> list[str]:
-    """What could not be audited, a sentence each."""
+    """The targets that could not be audited, a sentence each."""
     if not report.problems:
         return []
     sentences = [f"- {escaped(problem.message)}" for problem in report.problems]
@@ -80,7 +80,7 @@ def problems(report: Report) -> list[str]:
 
 
 def known_failure_section(report: Report) -> list[str]:
-    """How the known failures stand: a section, where there are any."""
+    """The known failures with their standing; empty if there are none."""
     if not report.known:
         return []
     lines = [
@@ -94,13 +94,13 @@ def known_failure_section(report: Report) -> list[str]:
     order = [Standing.CHANGED, Standing.EXPIRED, Standing.FIXED, Standing.UNDECIDED, Standing.KNOWN]
     for one in sorted(report.known, key=lambda one: order.index(one.standing)):
         pair = f"{code(one.law)} | {code(one.target)}"
-        told = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
-        lines.append(f"| {one.standing} | {pair} | {told} |")
+        notes = " | ".join(map(escaped, (one.reason, one.issue, one.expires, one.detail)))
+        lines.append(f"| {one.standing} | {pair} | {notes} |")
     return lines
 
 
 def proved(report: Report) -> list[str]:
-    """Of which laws that hold there are proofs, for how many targets: a section, where there are any."""
+    """The proved laws with their number of targets; empty if there are none."""
     laws: dict[str, list[str]] = {}
     for verdict in report.verdicts:
         if verdict.proof:
@@ -115,7 +115,7 @@ def proved(report: Report) -> list[str]:
 
 
 def used(report: Report) -> list[str]:
-    """The words above the columns of counts, those under which anything is counted."""
+    """The outcomes that occur, in order: the columns of count tables."""
     found = set(labels(report.verdicts))
     return [word for word in ORDER if word in found]
 
@@ -123,8 +123,8 @@ def used(report: Report) -> list[str]:
 def outcome_count_table(
     first: str, groups: Mapping[str, Sequence[Verdict]], columns: Sequence[str]
 ) -> list[str]:
-    """A table of how many verdicts of each group are counted under each word, and how many laws of
-    those about such things were put to the test; ``first`` heads the names.
+    """Return a table of verdicts by outcome for each group, with the number of judged and
+    applicable laws; ``first``: heading of the names.
     """
     lines = [
         f"| {first} | checked | {' | '.join(columns)} |",
@@ -139,7 +139,7 @@ def outcome_count_table(
 
 
 def waits(report: Report) -> list[str]:
-    """What keeps laws from being put to the test, target by target, and what changes that."""
+    """The reasons that block laws of each target, with the options that unblock them."""
     lines: list[str] = []
     for target, verdicts in report.by_target().items():
         for one in waiting(verdicts):
@@ -151,12 +151,12 @@ def waits(report: Report) -> list[str]:
         "Laws that apply to a target and were skipped, where one reason",
         f"keeps {FEW} of them or more from it.",
     ]
-    table = ["| target | reason | laws | what to say |", "|---|---|---:|---|", *lines]
+    table = ["| target | reason | laws | option |", "|---|---|---:|---|", *lines]
     return ["## Skipped", "", *text, "", *table]
 
 
 def recognition_section(report: Report) -> list[str]:
-    """What each target was recognized as, and how it speaks where that is not the usual way."""
+    """What each target was recognized as, with unusual conventions."""
     lines = []
     for target, one in report.recognized.items():
         how = "; ".join(filter(None, (one.event, *one.conventions, *one.conflicts, *one.data)))
@@ -164,12 +164,12 @@ def recognition_section(report: Report) -> list[str]:
         lines.append(
             f"| {code(target)} | {escaped(one.kind)} | {escaped(how)} | {escaped(hints)} |"
         )
-    table = ["| target | recognized as | how | what to say |", "|---|---|---|---|", *lines]
+    table = ["| target | recognized as | how | option |", "|---|---|---|---|", *lines]
     return ["## Recognized as", "", *table] if lines else []
 
 
 def quiet(report: Report) -> list[list[str]]:
-    """What was advised, not decided and not run: a section each, with the reasons given."""
+    """Sections of advice, undecided and unrun laws, with their reasons."""
     return [_reason_section(report.verdicts, *kind) for kind in QUIET]
 
 
@@ -189,7 +189,7 @@ def _reason_section(
 
 
 def law_section(notes: Sequence[LawNote]) -> list[str]:
-    """What each law states."""
+    """The statement of each law."""
     if not notes:
         return []
     lines = ["## Laws", "", "| law | statement | force |", "|---|---|---|"]
@@ -197,7 +197,6 @@ def law_section(notes: Sequence[LawNote]) -> list[str]:
 
 
 def _statement(note: LawNote) -> str:
-    """A law's statement in a cell of a table."""
     if "$" in note.statement:
         return statement_text(note.statement).replace("|", "\\|")
     return escaped(note.statement)

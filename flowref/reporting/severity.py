@@ -1,4 +1,4 @@
-"""How grave a violation is: what it makes wrong, and by how many nats."""
+"""The severity of a violation: what it makes wrong, and by how many nats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INTERFACE = "interface"
 # The gravest first.
 KINDS = (LIKELIHOOD, SAMPLES, VALUES, GRADIENTS, STATE, PRECISION, INTERFACE)
 
-# Statements, or some of their cases, and what a violation makes wrong; the first that matches decides.
+# (what a violation makes wrong, globs of laws); the first match decides.
 TABLE = (
     (INTERFACE, "shape/one-number-per-point shape/any-batch[batch-axes] shape/any-batch[no-*] shape/wrong-refused[features]"),
     (INTERFACE, "map/calls-work map/finite[wide] map/finite-far-out[outside] map/domain[undeclared] map/promised-jacobian[sign]"),
@@ -44,7 +44,7 @@ TABLE = (
 
 
 def kind(law: str) -> str:
-    """What the violation of a law makes wrong, one of `KINDS`.
+    """Return what the violation of a law makes wrong, one of `KINDS`.
 
     >>> kind("map/log-det"), kind("same/saved[reload]"), kind("mine/own-law")
     ('wrong likelihood', 'state', 'wrong values')
@@ -56,7 +56,7 @@ def kind(law: str) -> str:
 
 
 def magnitude(size: Size) -> str:
-    """The size of an error in words.
+    """The size of an error as text.
 
     >>> magnitude(Size(0.364643, 0.51, 48, 3))
     '0.36 nats per point, 0.18 bits per dimension'
@@ -65,7 +65,7 @@ def magnitude(size: Size) -> str:
 
 
 def severity(verdict: Verdict) -> str:
-    """What a violation makes wrong, and its size where it has one.
+    """What a violation makes wrong, and its size if measured.
 
     >>> from flowref.model import Status
     >>> severity(Verdict("t", "map/log-det", Status.VIOLATED, size=Size(2.0, 3.0, 48, 2)))

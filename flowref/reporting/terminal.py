@@ -1,6 +1,5 @@
-"""A report on a screen: a line for each target, which failures expand, and the end of an audit.
-
-Verbosity: -1 shows a line for each target and the last sentence, 1 also what was skipped and why.
+"""A report in a terminal: a line for each target, expanded by its failures, and the end of an
+audit. Verbosity -1: only target lines and the closing sentence; 1: also skipped laws with reasons.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ from flowref.reporting.words import (
 if TYPE_CHECKING:
     from flowref.reporting.report import Report
 
-# An audit of more targets lists its failures again at the end.
+# An audit of more targets repeats its failures at the end.
 FEW = 3
-# The law without which nothing is known of a map's likelihood.
+# The law on which the likelihood of a map depends.
 LOG_DET = "map/log-det"
-# The profile that looks at one state.
+# The profile with one state of the weights.
 QUICK = "quick"
-# So many targets of one cause are named, and so many laws of one reason.
+# The most targets of one cause, and laws of one reason, that are named.
 NAMED = 3
-# What the last sentence counts beside what passed.
+# Outcomes counted in the closing sentence, besides passed.
 ASIDE = (MINOR, *STANDINGS, "advice", "inconclusive", "not run", SKIPPED)
 
 
@@ -68,8 +67,8 @@ def target_lines(
     verbosity: int = 0,
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
-    """One line about a target, how it was taken where that is not plain, its failures, those that are
-    ``known`` a line each, advice, and what was not decided, in the width of the screen.
+    """Return the lines of a target, wrapped to the terminal: summary, unusual conventions,
+    failures, ``known`` failures, advice, and undecided laws.
     """
     if verbosity < 0:
         return [target_line(target, verdicts, recognized, known)]
@@ -96,7 +95,7 @@ def head_lines(
     verbose: bool = False,
     known: Sequence[KnownFailure] = (),
 ) -> list[str]:
-    """One line about a target, how it was taken, and what keeps laws from being checked."""
+    """Return the summary line of a target, its unusual conventions, and what blocks laws."""
     lines = [target_line(target, verdicts, recognized, known)]
     if recognized is not None:
         lines += [f"  {line}" for line in recognition_lines(recognized)]
@@ -113,8 +112,8 @@ def failing(
     *,
     verbose: bool = False,
 ) -> list[str]:
-    """The failures of a target: the gravest first, after each what it explains, a line each, and then
-    those that are minor.
+    """Return the failures of a target, the gravest first, each followed by the ones it explains;
+    minor ones last.
     """
     lines, causes = [], explained(verdicts)
     own = [one for one in verdicts if one.status in FAILING and one.law not in causes]
@@ -136,7 +135,9 @@ def _explains(
 
 
 def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Iterator[str]:
-    """What is proved, what was skipped, what does not apply, and what decided: a title and a line for each reason."""
+    """Proved, skipped and inapplicable laws, and the evidence of recognition: a title and a line
+    for each reason.
+    """
     proved: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.proof:
@@ -166,14 +167,14 @@ def _law_list_text(laws: Sequence[str], *, verbose: bool) -> str:
 
 
 def recognition_lines(recognized: Recognized) -> list[str]:
-    """How a target was taken, where that is not plain: a line each."""
+    """Unusual conventions of a target, a line each."""
     lines = [recognized.event] if recognized.event else []
     lines += [f"read as: {'; '.join(recognized.conventions)}"] if recognized.conventions else []
     return [clean(line) for line in (*lines, *recognized.conflicts, *recognized.data)]
 
 
 def known_line(one: KnownFailure, *, target: bool = False) -> str:
-    """How a known failure stands, on one line; ``target``: with what it is about."""
+    """A known failure with its standing, on one line; ``target``: with target and law."""
     name = pair_id(one.target, one.law)
     pair = f"{clean(one.target)}  {one.law}" if target else one.law
     issue = f"{clean(one.reason)} ({clean(one.issue)})" if one.issue else clean(one.reason)
@@ -181,8 +182,8 @@ def known_line(one: KnownFailure, *, target: bool = False) -> str:
 
 
 def summary_lines(report: Report, *, verbosity: int = 0, code: int | None = None) -> list[str]:
-    """The end of an audit: the failures again where there were more than a few targets, totals, and a
-    sentence. ``code``: the exit code, where options make it another than the report's.
+    """Return the end of an audit: the failures again if there are several targets, totals, and a
+    sentence. ``code``: the exit code, if options change it.
     """
     last = closing(report, report.exit_code if code is None else code)
     if verbosity < 0:
@@ -194,7 +195,7 @@ def summary_lines(report: Report, *, verbosity: int = 0, code: int | None = None
             f"{number_of(len(report.targets), 'target')}, {checks}: "
             f"{tally(report.verdicts, report.known)}   {report.environment.seconds:.1f} s"
         )
-    lines += [  # of globs, which no target's lines tell
+    lines += [  # entries with globs, which belong to no target's lines
         known_line(one, target=True) for one in report.known if one.target not in report.targets
     ]
     if report.stale:
@@ -226,7 +227,7 @@ def again_lines(report: Report) -> list[str]:
 
 
 def _cause(verdicts: Sequence[Verdict], report: Report) -> str:
-    """Failures of one cause: their laws, the size of the largest, what explains it, and where."""
+    """Failures with one cause: laws, size of the largest, explanation, and targets."""
     worst, laws = verdicts[0], dict.fromkeys(one.law for one in verdicts)
     size = f" ({magnitude(worst.size)})" if worst.size is not None else ""
     note = report.note(worst.law)
@@ -237,7 +238,7 @@ def _cause(verdicts: Sequence[Verdict], report: Report) -> str:
 
 
 def library(target: str) -> str:
-    """What stands before the colon of a target: its library, file or package.
+    """Return the library, file or package of a target.
 
     >>> library("zuko:NSF?features=3"), component("zuko:NSF?features=3")
     ('zuko', 'NSF?features=3')
@@ -246,19 +247,19 @@ def library(target: str) -> str:
 
 
 def component(target: str) -> str:
-    """What stands behind the colon."""
+    """The part of a target after the colon."""
     return clean(target.partition(":")[2] or target)
 
 
 def closing(report: Report, code: int) -> list[str]:
-    """The last lines: what was not judged that a likelihood needs, and a sentence about what came of it and
-    what the exit code means.
+    """Return the last lines: log-dets that were not checked, and a sentence with outcome and exit
+    code.
     """
     return [*unseen(report.verdicts), _sentence(report, code)]
 
 
 def proved(verdicts: Iterable[Verdict]) -> str:
-    """How many checks that passed are proved besides, as the end of a clause.
+    """Return the number of proved checks, as the end of a clause; empty if there are none.
 
     >>> proved([Verdict("t", "l", Status.HOLDS, proof=PROVED_WHOLE), Verdict("t", "m", Status.HOLDS)])
     ', 1 of them proved for all inputs and all weights'
@@ -276,8 +277,8 @@ def proved(verdicts: Iterable[Verdict]) -> str:
 
 
 def unseen(verdicts: Iterable[Verdict]) -> list[str]:
-    """Maps whose log-det was not decided, a line for each reason where these are few: what passes says
-    nothing of their likelihoods.
+    """Return lines about maps whose log-det was not decided, by reason: their other checks say
+    nothing about likelihoods.
     """
     reasons: dict[str, list[str]] = {}
     for verdict in verdicts:

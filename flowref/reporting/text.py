@@ -1,6 +1,4 @@
-"""Text for one line: what comes from a target made harmless, a law's mathematics in letters, a
-command.
-"""
+"""Text on one line: sanitized text of targets, mathematics as Unicode, commands."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from collections.abc import Iterable
 
 
 def clean(text: str) -> str:
-    r"""Text from a target on one line, control characters made visible, so that it cannot steer a
+    r"""Return text on one line with control characters escaped, so that it cannot control a
     terminal.
 
     >>> clean("a\x1b[31mb\nc")
@@ -22,7 +20,7 @@ def clean(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in flat)
 
 
-# The mathematics of the laws' statements, where no TeX is read.
+# TeX of the laws' statements -> plain text.
 TEX = (
     (r"\\mathrm\{(\w+)\}", r"\1"),
     (r"\\hat ?(\w)", r"\1" + "\u0302"),
@@ -51,7 +49,7 @@ LETTERS = {
 
 
 def plain_statement(statement: str) -> str:
-    r"""A statement with its mathematics in letters.
+    r"""Return a statement with its TeX as Unicode.
 
     >>> plain_statement(r"The log-det is $\log|\det \partial f^{-1} / \partial z|$.")
     'The log-det is log|det ∂f⁻¹ / ∂z|.'
@@ -65,8 +63,8 @@ def plain_statement(statement: str) -> str:
 
 
 def opening(statement: str, most: int = 240) -> str:
-    """The first sentences of a statement in letters: as many as have room, one at least; three dots
-    stand for the others.
+    """Return as many first sentences of a statement as fit into ``most`` characters, at least one;
+    three dots replace the others.
 
     >>> opening("One holds. Two, too.", 12)
     'One holds. ...'
@@ -78,7 +76,8 @@ def opening(statement: str, most: int = 240) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Words of a text that have room; three dots stand for the others.
+    """Return the words of a text that fit into ``most`` characters; an ellipsis replaces the
+    others.
 
     >>> shortened("one two three", 9), shortened("one", 9)
     ('one two …', 'one')
@@ -88,19 +87,19 @@ def shortened(text: str, most: int) -> str:
     return f"{text[: most - 1].rpartition(' ')[0] or text[: most - 2]} …"
 
 
-# Columns of a line: what a terminal has, within these; of a file, so many.
+# Limits of the terminal's width, and the width in a file.
 NARROWEST, WIDEST, OF_A_FILE = 40, 160, 100
 
 
 def line_width() -> int:
-    """How wide lines may be: as COLUMNS or the terminal says."""
+    """The width of lines, from COLUMNS or the terminal, within limits."""
     wide = shutil.get_terminal_size((OF_A_FILE, 24)).columns
     return min(max(wide, NARROWEST), WIDEST)
 
 
 def wrapped_lines(lines: Iterable[str], width: int | None = None) -> list[str]:
-    """Lines of at most so many letters; what goes on is indented by two more. Commands stay whole,
-    since they are pasted.
+    """Wrap lines to a width, continuations indented by two more. Commands stay on one line, for
+    pasting.
 
     >>> wrapped_lines(["  one two three", "  flowref script A > b.py"], 10)
     ['  one two', '    three', '  flowref script A > b.py']
@@ -125,7 +124,7 @@ def wrapped_lines(lines: Iterable[str], width: int | None = None) -> list[str]:
 
 
 def listing(names: Iterable[str], most: int) -> str:
-    """Names separated by commas; beyond so many, how many more there are.
+    """Join names by commas; above ``most``, count the rest.
 
     >>> listing(["a", "b", "c"], 2), listing(["a"], 2)
     ('a, b and 1 more', 'a')
@@ -136,12 +135,12 @@ def listing(names: Iterable[str], most: int) -> str:
 
 
 def command(*words: str) -> str:
-    """A command line that can be pasted into a shell."""
+    """A flowref command line, quoted for a shell."""
     return shlex.join(("flowref", *words))
 
 
 def number_of(count: int, noun: str) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> number_of(1, "check"), number_of(1200, "check")
     ('1 check', '1,200 checks')

@@ -1,5 +1,5 @@
-"""Verdicts as JSON and back, exactly: every float is a hexadecimal string, and reports have the same
-number in decimals beside it.
+"""Verdicts as JSON and back, exactly: every float is a hexadecimal string; reports add its decimals
+for readers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flowref.model import (
 )
 
 Json = Any
-# Keys of a report that say again what others say: for readers, and passed over when it is read back.
+# Redundant keys of a report for readers, ignored when it is read back.
 DECIMAL, ID, SEVERITY = "decimal", "id", "severity"
 
 
@@ -36,7 +36,7 @@ class Hex(str):
 
 
 def hexed(value: float) -> Hex:
-    """A float as text that loses nothing.
+    """Return a float as lossless text.
 
     >>> hexed(0.1), hexed(-0.0), hexed(float("nan"))
     ('0x1.999999999999ap-4', '-0x0.0p+0', 'nan')
@@ -45,7 +45,7 @@ def hexed(value: float) -> Hex:
 
 
 def unhexed(text: Json) -> float:
-    """The float that `hexed` wrote; a nan comes back as `math.nan`."""
+    """Return the float that `hexed` wrote; nan is `math.nan`. Raises: `ReportError`."""
     if not isinstance(text, str):
         raise ReportError(
             f"a number was written as {text!r}; expected a hexadecimal float such as '0x1.8p+1'"
@@ -55,8 +55,8 @@ def unhexed(text: Json) -> float:
 
 
 def readable(row: Json) -> Json:
-    """A JSON object with the decimals of its floats beside them, under ``decimal``; those that JSON does
-    not have are the texts nan, inf and -inf.
+    """Return a JSON object with decimals of its floats under ``decimal``; non-finite ones are the
+    texts nan, inf and -inf.
 
     >>> readable({"seconds": hexed(0.25), "law": "a/b"})
     {'seconds': '0x1.0000000000000p-2', 'law': 'a/b', 'decimal': {'seconds': 0.25}}
@@ -64,7 +64,7 @@ def readable(row: Json) -> Json:
     if not isinstance(row, dict):
         return row
     found: dict[str, Json] = {}
-    if "observed" in row:  # of a counterexample, whose arrays stay exact alone
+    if "observed" in row:  # a counterexample; its arrays get no decimals
         if row["observed"].get("dict"):
             found["observed"] = _decimals(unpacked(row["observed"]))
         row = {**row, "condition": readable(row["condition"])}
@@ -92,8 +92,8 @@ def _decimals(value: Any) -> Json:
 
 
 def packed(value: Any) -> Json:
-    """Any plain value as JSON: floats, tuples and mappings are tagged, arrays become lists, the
-    rest its ``repr``.
+    """Return any plain value as JSON: floats, tuples and mappings are tagged, arrays become lists,
+    other values their ``repr``.
 
     >>> packed({"got": (1, 0.5)})
     {'dict': [['got', {'tuple': [1, {'float': '0x1.0000000000000p-1'}]}]]}
@@ -116,7 +116,7 @@ def packed(value: Any) -> Json:
 
 
 def unpacked(data: Json) -> Any:
-    """The value that `packed` wrote."""
+    """Return the value that `packed` wrote. Raises: `ReportError` for an unknown tag."""
     if isinstance(data, list):
         return [unpacked(item) for item in data]
     if isinstance(data, dict):
@@ -132,8 +132,8 @@ def unpacked(data: Json) -> Any:
 
 
 def packed_array(value: Any) -> Json:
-    """Nested lists of numbers, floats as bare hexadecimal strings: shorter than `packed` for
-    points.
+    """Return nested lists of numbers with floats as bare hexadecimal strings, shorter than
+    `packed`.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -143,14 +143,14 @@ def packed_array(value: Any) -> Json:
 
 
 def unpacked_array(data: Json) -> Any:
-    """The nested lists that `packed_array` wrote."""
+    """Return the nested lists that `packed_array` wrote."""
     if isinstance(data, list):
         return [unpacked_array(item) for item in data]
     return unhexed(data) if isinstance(data, str) else data
 
 
 def _non_default_fields(record: Any, **special: Json) -> dict[str, Json]:
-    """The fields of a dataclass that differ from their defaults, floats in hexadecimal, ``special``
+    """The fields of a dataclass that differ from their defaults, floats in hexadecimal; ``special``
     ones as given.
     """
     row: dict[str, Json] = {}
@@ -169,14 +169,14 @@ def _non_default_fields(record: Any, **special: Json) -> dict[str, Json]:
 
 
 def _equal_with_sign(one: Any, other: Any) -> bool:
-    """Equality that tells -0.0 from 0.0."""
+    """Equality that distinguishes -0.0 from 0.0."""
     return bool(one == other) and not (
         isinstance(one, float) and math.copysign(1, one) != math.copysign(1, other)
     )
 
 
 def _build(kind: type, row: Json, **special: Any) -> Any:
-    """The inverse of `_non_default_fields`."""
+    """The inverse of `_non_default_fields`. Raises: `ReportError`."""
     if not isinstance(row, dict):
         raise ReportError(f"a {kind.__name__.lower()} was written as {row!r}; expected an object")
     types = {item.name: item for item in fields(kind)}
@@ -202,7 +202,7 @@ def _build(kind: type, row: Json, **special: Any) -> Any:
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
-    """One verdict as a JSON object; fields at their defaults are left out."""
+    """Return a verdict as a JSON object without fields at their defaults."""
     row = _non_default_fields(
         verdict,
         status=str(verdict.status),
@@ -244,7 +244,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
 
 
 def verdict_from_json(row: Json) -> Verdict:
-    """The verdict that `verdict_to_json` wrote.
+    """Return the verdict that `verdict_to_json` wrote.
 
     Raises: `ReportError` for anything else.
     """
@@ -281,7 +281,7 @@ def verdict_from_json(row: Json) -> Verdict:
 
 
 def _figure(row: Json) -> Figure:
-    """The figure that `verdict_to_json` wrote: its numbers have six digits, and are decimal."""
+    """The figure that `verdict_to_json` wrote, with six decimal digits."""
     series = {
         str(name): tuple(math.nan if number == "nan" else float(number) for number in text.split())
         for name, text in row["series"].items()
@@ -290,7 +290,7 @@ def _figure(row: Json) -> Figure:
 
 
 def recognized_to_json(recognized: Recognized) -> dict[str, Json]:
-    """What a target was recognized as, as a JSON object; fields at their defaults are left out."""
+    """Return a `Recognized` as a JSON object without fields at their defaults."""
     return {
         name: list(v) if type(v) is tuple else v
         for name, v in _non_default_fields(recognized).items()
@@ -298,7 +298,7 @@ def recognized_to_json(recognized: Recognized) -> dict[str, Json]:
 
 
 def recognized_from_json(row: Json) -> Recognized:
-    """What `recognized_to_json` wrote; fields of a newer flowref are left out.
+    """Return the `Recognized` that `recognized_to_json` wrote; unknown fields are ignored.
 
     Raises: `ReportError` for anything else.
     """

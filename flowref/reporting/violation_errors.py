@@ -1,4 +1,4 @@
-"""Failures as exceptions: one for each, readable by itself, and a group of all."""
+"""Failures as exceptions: one for each, and a group of all."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from flowref.reporting.lines import target_labels
 from flowref.reporting.text import clean, command, wrapped_lines
 from flowref.reporting.words import failure, live, symptom
 
-# So many laws are named in the first line of a group.
+# The most laws named in the first line of a group.
 NAMED = 4
 
 
 class FlowrefViolation(FlowrefError, AssertionError):
-    """A law is violated, or a target broke, or cannot be loaded, in words. Test runners see an
-    AssertionError.
-
-    ``verdict``: what was measured, None where nothing was.
+    """A law is violated, or a target raises or cannot be loaded. Test runners see an
+    AssertionError. ``verdict``: its verdict, None if nothing was measured.
     """
 
     verdict: Verdict | None = None
@@ -39,11 +37,11 @@ class FlowrefViolations(ExceptionGroup[FlowrefViolation], FlowrefViolation):
 
     @property
     def text(self) -> str:
-        """Everything: the first line, then each failure."""
+        """The first line, then each failure."""
         return "\n".join([self.message, *(str(one) for one in self.exceptions)])
 
 
-# As they are imported, and as test runners print them.
+# The public module name, which test runners print.
 for _raised in (FlowrefViolation, FlowrefViolations):
     _raised.__module__ = "flowref"
 
@@ -55,7 +53,7 @@ def violation(
     recognized: Recognized | None = None,
     again: str = "",
 ) -> FlowrefViolation:
-    """One failure as an exception, which ends with the command that shows it ``again``."""
+    """Return one failure as an exception that ends with the command ``again`` to reproduce it."""
     lines = failure(verdict, statement, where=fault(verdict, recognized), commands=False)
     return _exception(verdict, lines, remark, again)
 
@@ -67,9 +65,9 @@ def group(
     others: Iterable[Verdict] = (),
     recognized: Mapping[str, Recognized] | None = None,
 ) -> FlowrefViolations | None:
-    """All failures, and sentences about targets that cannot be judged, as one exception; None where
-    there are none. What another violation explains comes last, in a line. ``others``: verdicts that
-    are no failures; ``recognized``: what targets were taken for.
+    """Return all failures, and sentences about targets that cannot be judged, as one exception;
+    None if there are none. Explained violations come last, on a line each. ``others``: verdicts
+    that are no failures; ``recognized``: what targets were recognized as.
     """
     sentences = [clean(problem) for problem in problems]
     if not failed and not sentences:
@@ -106,7 +104,6 @@ def _exception(
 
 
 def _headline(failed: Sequence[Verdict], raised: Sequence[FlowrefViolation], symptoms: int) -> str:
-    """How many failures of which kind, and of which laws."""
     problems = len(raised) - len(failed)
     violated = sum(verdict.status is Status.VIOLATED for verdict in failed)
     counts = [
@@ -122,7 +119,7 @@ def _headline(failed: Sequence[Verdict], raised: Sequence[FlowrefViolation], sym
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things, in words.
+    """A count with a noun phrase.
 
     >>> counted(2, "violation that others explain")
     '2 violations that others explain'

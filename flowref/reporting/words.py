@@ -1,4 +1,4 @@
-"""One verdict in words: the sentences that every format shares."""
+"""One verdict as text: sentences shared by all formats."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from flowref.reporting.numbers import bits, contrast, rounded_text, summed_up, v
 from flowref.reporting.severity import magnitude, severity
 from flowref.reporting.text import clean, command, line_width, opening
 
-# Two numbers that take more letters are left to the report.
+# Two numbers that take more characters are only in the report.
 LONGEST = 90
-# What a diagnosis was tried at.
+# The end of a diagnosis: the points that it was tried on.
 TRIED = re.compile(r" \([^()]* tried\)$")
-# Laws that draw their own points: the input of a case is none of them.
+# Laws that draw their own points: the input of their cases is irrelevant.
 OWN_POINTS = (
     "batch-norm/*", "sample-norm/*", "sampling/*", "density/mass", "density/stated", "density/support[]",
     "gradient/finite[inverse]", "gradient/of-samples[]", "gradient/of-samples[density]", "random/rows-independent",
@@ -28,8 +28,8 @@ OWN_POINTS = (
 
 
 def evidence_text(verdict: Verdict, width: int | None = None) -> str:
-    """All numbers on one line; what was seen is left out where it takes more than ``width`` letters.
-    Empty for a law that says yes or no and names no numbers.
+    """Return all numbers on one line, without the observed ones if they take more than ``width``
+    characters. Empty for a yes-or-no law without numbers.
     """
     parts = []
     case, evidence = verdict.counterexample, verdict.evidence
@@ -38,14 +38,14 @@ def evidence_text(verdict: Verdict, width: int | None = None) -> str:
         if width is None or len(text) <= width:
             parts.append(text)
     if evidence is not None and (size := off_by(evidence)):
-        # Bits are of laws that are judged by rounding, in runs of which there are none otherwise.
+        # Only laws judged by rounding have replicas, and lost bits.
         lost = bits(evidence) if evidence.allowed and evidence.replicas else ""
         parts.append(f"{size} ({lost})" if lost else size)
     return "; ".join(parts)
 
 
 def off_by(evidence: Evidence) -> str:
-    """How large an error is, and what is allowed; empty for a law that says yes or no.
+    """Return the size of an error and the allowance; empty for a yes-or-no law.
 
     >>> off_by(Evidence(0.5, 1e-14, replicas=8)), off_by(Evidence(1.0, 0.0))
     ('off by 0.5, rounding allows 1e-14', '')
@@ -62,7 +62,7 @@ def off_by(evidence: Evidence) -> str:
 
 
 def disagreeing_numbers(verdict: Verdict) -> str:
-    """The two numbers that disagree; of a law that names fewer, or long ones, how far off it is."""
+    """Return the two numbers that disagree; the error size if there are fewer or they are long."""
     case, evidence = verdict.counterexample, verdict.evidence
     pairs = [] if case is None else list(case.observed.items())[:2]
     if len(pairs) == 2 and pairs[0][0] == "reported":
@@ -75,19 +75,20 @@ def disagreeing_numbers(verdict: Verdict) -> str:
 
 
 def seen(verdict: Verdict) -> str:
-    """What was seen, on one line: two numbers, or of a law that says yes or no what it says."""
+    """The observed numbers on one line, or the remark of a yes-or-no law."""
     return disagreeing_numbers(verdict) or remark(verdict)
 
 
 def flagged(verdict: Verdict) -> bool:
-    """Whether the law says yes or no, and no number was measured."""
+    """Whether the law is of the yes-or-no kind and observed no number."""
     case, evidence = verdict.counterexample, verdict.evidence
     yes_or_no = evidence is not None and not off_by(evidence)
     return yes_or_no and not (case is not None and case.observed)
 
 
 def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -> str:
-    """Under which weights, precision and history a case was seen; what is usual, on request.
+    """Return the weights, precision and history of a case as text; ``usual``: with those at their
+    defaults.
 
     >>> from flowref.model import Condition
     >>> case = Counterexample([0.0], None, 0, Condition(scale=0.3, seed=7))
@@ -117,7 +118,7 @@ def circumstances(case: Counterexample, part: str = "", *, usual: bool = True) -
 
 
 def inputs(case: Counterexample, written: Callable[[Any], str] = value_in_brief) -> str:
-    """The inputs of a case; ``written``: in how many digits."""
+    """The inputs of a case as text; ``written``: formats a value."""
     parts = [] if case.x is None else [f"x = {written(_single(case.x))}"]
     if case.context is not None:
         parts.append(f"context = {written(_single(case.context))}")
@@ -139,7 +140,9 @@ def live(verdict: Verdict) -> bool:
 
 
 def again(verdict: Verdict, *options: str) -> list[str]:
-    """The commands that show a failure again; ``options``: of those that read a report."""
+    """Return the commands that reproduce a failure, none for a live object; ``options``: of the
+    commands that read a report.
+    """
     if live(verdict):
         return []
     if verdict.status is Status.VIOLATED and verdict.counterexample is not None:
@@ -151,14 +154,12 @@ def again(verdict: Verdict, *options: str) -> list[str]:
 
 
 def examples(verdicts: Iterable[Verdict]) -> int:
-    """How many points were judged or found undecidable; a violation is one more, since the search
-    ends with it.
-    """
+    """The number of judged or undecided points; a violation is one more, since it ends the search."""
     return sum(v.counts.held + v.counts.undecided + (v.status is Status.VIOLATED) for v in verdicts)
 
 
 def reasons_with_laws(verdicts: Iterable[Verdict], status: Status) -> list[tuple[str, list[str]]]:
-    """The reasons given for one status with the laws they concern, the most frequent first."""
+    """Return the reasons of one status with their laws, the most frequent first."""
     groups: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.status is status:
@@ -167,7 +168,7 @@ def reasons_with_laws(verdicts: Iterable[Verdict], status: Status) -> list[tuple
 
 
 def remark(verdict: Verdict) -> str:
-    """The reason of a verdict, less what `circumstances` says as well."""
+    """The reason of a verdict, without the parts that `circumstances` repeats."""
     parts = clean(verdict.reason).split("; ")
     if verdict.counterexample is not None:
         weights = ("at the weights as given", "after moving the parameters by")
@@ -183,42 +184,42 @@ def failure(
     verbose: bool = False,
     commands: bool = True,
 ) -> list[str]:
-    """One failure: its name and size, the law in words, what explains it, two numbers, ``where`` in the
-    source, and the command that shows it again. ``verbose``: all numbers, and how it was measured.
+    """Return the lines of one failure: name and severity, law, explanation, two numbers, location
+    ``where``, and the command that reproduces it. ``verbose``: all numbers, and how they were
+    measured.
     """
     if verdict.status is Status.VIOLATED:
         head, size = f"{verdict.status}  {verdict.id}  {verdict.law}", f"[{severity(verdict)}]"
         fits = len(head) + len(size) + 5 <= line_width()  # indented by two, and three between them
         lines = [f"{head}   {size}"] if fits else [head, f"  {size}"]
         lines += _meaning(verdict, statement)
-        told = evidence_text(verdict) if verbose else disagreeing_numbers(verdict)
+        numbers = evidence_text(verdict) if verbose else disagreeing_numbers(verdict)
     else:
-        lines, told = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
+        lines, numbers = [f"{verdict.status}  {verdict.law}   {clean(verdict.reason)}".rstrip()], ""
     case = verdict.counterexample
     if case is not None and not any(named_by(glob, verdict.law) for glob in OWN_POINTS):
-        told = f"{told}   at {inputs(case, value_in_brief if verbose else summed_up)}".strip()
+        numbers = f"{numbers}   at {inputs(case, value_in_brief if verbose else summed_up)}".strip()
     under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
-    lines += [f"  {line}" for line in (told, ", ".join(filter(None, (where, under)))) if line]
+    lines += [f"  {line}" for line in (numbers, ", ".join(filter(None, (where, under)))) if line]
     listed = again(verdict) if commands else []
     return lines + [f"  {line}" for line in (listed if verbose else listed[-1:])]
 
 
 def _meaning(verdict: Verdict, statement: str) -> list[str]:
-    """The law, what was seen, and what explains it: a line each."""
     law = f"Law: {opening(statement)}" if statement else ""
     found = [f"{name.capitalize()}: {TRIED.sub('', text)}." for name, text in explanations(verdict)]
-    told = (law, remark(verdict), *found)
-    return [f"  {line}" for line in told if line]
+    parts = (law, remark(verdict), *found)
+    return [f"  {line}" for line in parts if line]
 
 
 def explanations(verdict: Verdict) -> list[tuple[str, str]]:
-    """What explains a violation and what would mend it, each under its name."""
+    """Return (name, text) of the diagnosis and of possible repairs."""
     found = [("diagnosis", clean(verdict.diagnosis))] if verdict.diagnosis else []
     return found + [("repair", clean(one)) for one in verdict.repairs]
 
 
 def diagnosis_text(verdict: Verdict) -> str:
-    """The diagnosis, without where it was tried."""
+    """The diagnosis without the points that it was tried on."""
     return TRIED.sub("", clean(verdict.diagnosis))
 
 
@@ -236,11 +237,11 @@ def symptoms(verdicts: Sequence[Verdict], causes: Mapping[str, Cause]) -> list[s
 
 
 def minor(verdict: Verdict) -> str:
-    """A violation below single precision, on a line."""
+    """A violation below float32 rounding, on a line."""
     size = "" if verdict.size is None else f"{magnitude(verdict.size)}, "
     return f"minor  {verdict.id}  {verdict.law}   {size}below single precision at every point"
 
 
 def advice(verdict: Verdict) -> str:
-    """A piece of advice, on a line."""
+    """An advice, on a line."""
     return f"ADVICE  {verdict.law}   {remark(verdict) or disagreeing_numbers(verdict)}".rstrip()

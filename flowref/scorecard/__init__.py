@@ -1,4 +1,4 @@
-"""The scorecard: a report as one HTML file that needs nothing else, for a browser or a printer."""
+"""The scorecard: a report as one self-contained HTML file, for a browser or a printer."""
 
 from flowref.scorecard.page import page
 

@@ -1,5 +1,5 @@
-"""A card for each failure: what the law says, what was seen, under which circumstances, and how to
-see it again.
+"""A card for each failure: the law, the observed numbers, the circumstances, and how to reproduce
+it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from flowref.scorecard.plots.bits import strip
 from flowref.scorecard.tables import Table, observed_tables, point
 from flowref.scorecard.views import views
 
-# So many cards are complete; the rest have no pictures and no text for an issue, so that a page of
-# thousands opens, too.
+# The most complete cards; the others have no figures and no issue text, so that pages with thousands of
+# cards open.
 COMPLETE = 400
 KNOWN = "k"
-# Letters of what was seen that stand beside the name of a card.
+# Largest length of the numbers in a card's heading.
 BRIEF = 90
-# Margins beyond that say no more than that nothing is allowed.
+# Larger margins mean that nothing is allowed.
 SAID = 1e300
 
 
 @dataclass(frozen=True)
 class Card:
-    """A failure as the page shows it: texts, and markup that was made here."""
+    """A failure as the page shows it: texts, and markup made here."""
 
     anchor: str
     name: str
@@ -69,13 +69,13 @@ class Card:
 
 
 def law_place(law: str) -> str:
-    """The id of a law's row."""
+    """The HTML id of a law's row."""
     return "law-" + re.sub(r"\W+", "-", clean(law)).strip("-")
 
 
 def anchors(report: Report) -> dict[tuple[str, str], str]:
-    """Pair -> the id of its card, which is its short name; where two share one, the second is
-    numbered.
+    """Return pair -> HTML id of its card: its short name, numbered if another pair has the same
+    one.
     """
     found: dict[tuple[str, str], str] = {}
     times: dict[str, int] = {}
@@ -86,7 +86,9 @@ def anchors(report: Report) -> dict[tuple[str, str], str]:
 
 
 def cards(report: Report, names: Mapping[tuple[str, str], str]) -> Iterator[Card]:
-    """Target by target, causes before what they explain, what is known last, the largest first."""
+    """Yield the cards, target by target: causes before symptoms, known failures last, the largest
+    first.
+    """
     outcomes = {(v.target, v.law): BY_LETTER[letter] for v, letter in letters(report)}
     notes = {note.id: note for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
@@ -134,11 +136,11 @@ def _card(
     case, evidence = verdict.counterexample, verdict.evidence
     standing = ""
     if known is not None:
-        told = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
-        standing = f"{str(known.standing).lower()}: {clean(told)}"
+        notes = "; ".join(filter(None, (known.reason, known.issue, known.detail)))
+        standing = f"{str(known.standing).lower()}: {clean(notes)}"
     violated = verdict.status is Status.VIOLATED
     rounding = note is None or note.tolerance == ROUNDING
-    chance = note is not None and note.tolerance == STATISTICAL  # no one input shows it
+    chance = note is not None and note.tolerance == STATISTICAL  # no single input shows it
     return Card(
         anchor=anchor,
         name=verdict.id,
@@ -156,7 +158,7 @@ def _card(
         diagnosis=clean(verdict.diagnosis),
         repairs=tuple(map(clean, verdict.repairs)),
         known=standing,
-        sight=_sight(verdict, rounding=rounding),
+        sight=_error_rows(verdict, rounding=rounding),
         strip=strip(evidence) if evidence is not None and rounding and complete else Markup(""),
         compared=() if case is None else tuple(observed_tables(case.observed)),
         inputs="" if case is None or chance else point(case),
@@ -168,8 +170,8 @@ def _card(
 
 
 def _severity_number(verdict: Verdict) -> float:
-    """For sorting by size: nats per point, beyond all margins; of other laws the margin, the largest
-    number for what has none.
+    """Sort key by size: nats per point, above all margins; for other laws the margin, a large
+    number without one.
     """
     if verdict.size is not None and not verdict.minor:
         return SAID * (1 + min(verdict.size.nats, 1e6))
@@ -177,8 +179,8 @@ def _severity_number(verdict: Verdict) -> float:
     return margin if margin == margin and margin < SAID / 10 else SAID / 10
 
 
-def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
-    """How far off it is, and what is allowed: name and words."""
+def _error_rows(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
+    """(name, text) of the error and the allowance."""
     evidence = verdict.evidence
     wrong = (("severity", severity(verdict)),) if verdict.status is Status.VIOLATED else ()
     if evidence is None or flagged(verdict):
@@ -188,10 +190,10 @@ def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
         return *wrong, ("off by", off), ("allowed", "nothing: the law is exact")
     times = ""
     if evidence.margin < SAID:
-        times = f", {rounded_text(evidence.margin, 3)} times what is allowed"
+        times = f", {rounded_text(evidence.margin, 3)} times the allowance"
     allowed = [rounded_text(evidence.allowed)]
     if evidence.explained:
-        allowed.append(f"of which rounding explains {rounded_text(evidence.explained)}")
+        allowed.append(f"rounding explains {rounded_text(evidence.explained)} of it")
     if evidence.replicas:
         allowed.append(f"in {evidence.replicas} runs with random rounding")
     rows = [("off by", f"{off}{times}"), ("allowed", ", ".join(allowed))]
@@ -201,7 +203,7 @@ def _sight(verdict: Verdict, *, rounding: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    """Weights, precision, history, layer: name and words."""
+    """(name, text) of weights, precision, history and layer."""
     case, counts = verdict.counterexample, verdict.counts
     rows = []
     if verdict.part:
@@ -209,13 +211,13 @@ def _circumstances(verdict: Verdict) -> tuple[tuple[str, str], ...]:
     if case is not None:
         batches = f"batch {counts.batches}" if counts.batches else ""
         points = f"after {counts.held} points that held" if counts.held else ""
-        told = (circumstances(case), batches, points, f"seed {case.seed}")
-        rows.append(("seen with", ", ".join(filter(None, told))))
+        conditions = (circumstances(case), batches, points, f"seed {case.seed}")
+        rows.append(("seen with", ", ".join(filter(None, conditions))))
     return tuple(rows)
 
 
 def cards_by_target(found: Sequence[Card]) -> dict[str, list[Card]]:
-    """Cards by target, in their order."""
+    """Group cards by target, in their order."""
     groups: dict[str, list[Card]] = {}
     for card in found:
         groups.setdefault(card.target, []).append(card)

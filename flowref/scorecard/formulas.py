@@ -20,20 +20,20 @@ FENCES = "()[]|‖"
 
 
 def formula(statement: str) -> Markup:
-    r"""A statement as HTML, which nothing in it can turn into other markup.
+    """Return a statement as HTML; its text is escaped.
 
     >>> str(formula("$x^2 < 1$ for <b>"))
     '<math><msup><mi>x</mi><mn>2</mn></msup><mo>&lt;</mo><mn>1</mn></math> for &lt;b&gt;'
     """
     pieces = clean(statement).split("$")
-    if len(pieces) % 2 == 0:  # a dollar without its partner is a dollar
+    if len(pieces) % 2 == 0:  # an unpaired dollar is literal
         return _words(clean(statement))
     whole = [Markup(mathml(piece)) if n % 2 else _words(piece) for n, piece in enumerate(pieces)]
     return Markup("").join(whole)
 
 
 def _words(text: str) -> Markup:
-    """Prose, with names between double backticks as code."""
+    """Prose, with names in double backticks as code."""
     pieces = [str(escape(piece)) for piece in text.split("``")]
     if len(pieces) % 2 == 0:
         return escape(text)
@@ -43,14 +43,12 @@ def _words(text: str) -> Markup:
 
 
 def mathml(tex: str) -> str:
-    """One formula as MathML."""
+    """Return a TeX formula as MathML."""
     reader = _Reader([token for token in TOKEN.findall(tex) if not token.isspace()])
     return f"<math>{''.join(reader.atoms())}</math>"
 
 
 class _Reader:
-    """Tokens, read from left to right."""
-
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.at = tokens, 0
 
@@ -120,7 +118,7 @@ class _Reader:
         return f"<{tag}{fence}>{escape(symbol)}</{tag}>"
 
     def argument(self) -> str:
-        r"""The argument of a macro; of ``\frac12`` a digit each."""
+        r"""The argument of a macro; ``\frac12`` has one digit each."""
         token = self.peek()
         if token.isdigit() and len(token) > 1:
             self.tokens[self.at] = token[1:]

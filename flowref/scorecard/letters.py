@@ -1,4 +1,4 @@
-"""Which letter stands for the outcome of a pair on a scorecard, and what it says in words."""
+"""The letters of outcomes on a scorecard, with their texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ABSENT = "."
 
 @dataclass(frozen=True)
 class OutcomeLetter:
-    """A letter of the matrix: its words, its icon, and its class in the style sheet."""
+    """A letter of the matrix: its texts, its icon, and its CSS class."""
 
     letter: str
     brief: str
@@ -23,13 +23,13 @@ class OutcomeLetter:
     style: str
 
 
-# The gravest first; a group of pairs wears the icon of the gravest in it.
+# The gravest first; a group of pairs has the icon of its gravest outcome.
 OUTCOMES = (
     OutcomeLetter("C", "crashed", "crashed", "!", "broken"),
     OutcomeLetter("T", "timed out", "timed out", "!", "broken"),
     OutcomeLetter("E", "broke", "error: the check broke", "!", "broken"),
     OutcomeLetter("V", "violated", "violated", "✕", "violated"),
-    OutcomeLetter("e", "explained", "violated, which another violation explains", "↳", "explained"),
+    OutcomeLetter("e", "explained", "violated, explained by another violation", "↳", "explained"),
     OutcomeLetter("k", "known", "known failure", "◊", "known"),
     OutcomeLetter("m", "minor", "minor: below the rounding of single precision", "·", "advice"),
     OutcomeLetter("a", "advice", "advice", "▲", "advice"),
@@ -37,9 +37,9 @@ OUTCOMES = (
     OutcomeLetter("o", "not run", "not run", "○", "idle"),
     OutcomeLetter("h", "hold", "holds", "✓", "holds"),
     OutcomeLetter(
-        "w", "wait", "skipped: it applies, and something that it needs is missing", "…", "waits"
+        "w", "skipped", "skipped: it applies, but something it needs is missing", "…", "waits"
     ),
-    OutcomeLetter("-", "n/a", "not applicable: about other things", "–", "idle"),
+    OutcomeLetter("-", "n/a", "not applicable to this target", "–", "idle"),
 )
 BY_LETTER = {outcome.letter: outcome for outcome in OUTCOMES}
 LETTERS = {
@@ -56,9 +56,7 @@ FAILURES = "CTEVek"
 
 
 def letters(report: Report) -> Iterator[tuple[Verdict, str]]:
-    """Every verdict with its letter: known failures and violations that others explain have their
-    own.
-    """
+    """Yield every verdict with its letter; known failures and explained violations have their own."""
     known = {(one.target, one.law) for one in report.known if one.standing is Standing.KNOWN}
     causes = {target: explained(group) for target, group in by_target(report.verdicts).items()}
     for verdict in report.verdicts:

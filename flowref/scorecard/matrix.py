@@ -1,6 +1,4 @@
-"""The matrix of a scorecard as data: a letter a pair, from which the page makes rows where they are
-looked at.
-"""
+"""The matrix of a scorecard as data: a letter per pair, from which the page renders rows on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from flowref.scorecard.phrases import brief
 
 
 def group_of(target: str) -> str:
-    """The library of a target, or the module or file of a user's.
+    """The library of a target, or the user's module or file.
 
     >>> group_of("zuko:NSF?features=3"), group_of("flows.py:make")
     ('zuko', 'flows.py')
@@ -27,14 +25,15 @@ def group_of(target: str) -> str:
 
 
 def packed(report: Report, anchors: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """The matrix: laws, targets, a letter a pair, and what is told of pairs.
+    """Return the matrix: laws, targets, a letter per pair, and details of pairs.
 
-    ``anchors``: pair -> the id of its card. ``reasons`` are told once; ``why`` gives for each
-    target the laws of each reason as ranges of their numbers; ``held`` the points examined and the
-    decimal logarithm of the margin, of each pair that holds, in the order of the laws.
+    ``anchors``: pair -> HTML id of its card. In the result, ``reasons`` lists distinct reasons;
+    ``why`` maps, for each target, a reason to ranges of law numbers; ``held`` has, for each pair
+    that holds in the order of the laws, the points examined and the decimal logarithm of the
+    margin.
     """
     laws = [note.id for note in report.laws]
-    # What another catalogue left in the verdicts has its column, too.
+    # Verdicts on laws of another catalogue have columns too.
     laws += sorted({verdict.law for verdict in report.verdicts} - set(laws))
     laws.sort()
     targets = list(dict.fromkeys([*report.targets, *(v.target for v in report.verdicts)]))
@@ -78,13 +77,13 @@ def _examined(verdict: Verdict) -> str:
 def _cards(
     targets: Iterable[str], column: Mapping[str, int], anchors: Mapping[tuple[str, str], str]
 ) -> dict[str, str]:
-    """The id of a card, by row and column."""
+    """The HTML id of a card, by "row,column"."""
     row = {target: index for index, target in enumerate(targets)}
     return {f"{row[t]},{column[law]}": anchor for (t, law), anchor in anchors.items()}
 
 
 def ranges(indices: Iterable[int]) -> str:
-    """Numbers in brief.
+    """Numbers as ranges.
 
     >>> ranges([3, 0, 1, 2, 7])
     '0-3,7'

@@ -1,7 +1,7 @@
 """The page: one file that loads nothing and sends nothing.
 
-A policy in its head allows its own script, by hash, and inline styles, and nothing else: neither a
-request nor a script that a target smuggled in would run. Everything else is escaped by the template.
+The content security policy allows only the page's own script, by hash, and inline styles: neither
+requests nor scripts smuggled in by a target would run. The template escapes everything else.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from flowref.scorecard.matrix import group_of, packed
 from flowref.scorecard.panel import panel
 from flowref.scorecard.summary import summary
 
-# So many failures are shown open.
+# With at most this many failures, cards are shown open.
 OPENED = 3
 
 
 class Templates(BaseLoader):
-    """The templates of this package, wherever it was installed."""
+    """The templates of this package, wherever it is installed."""
 
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Any]:
         """The text of a template."""
@@ -43,13 +43,13 @@ class Templates(BaseLoader):
 
 @cache
 def resource(name: str) -> str:
-    """A file beside the templates."""
+    """The text of a file in the templates folder."""
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Environment:
-    """Templates that escape what they are given, and refuse what they are not."""
+    """Templates with escaping, and errors for undefined variables."""
     return Environment(
         loader=Templates(),
         autoescape=True,
@@ -60,7 +60,7 @@ def environment() -> Environment:
 
 
 def page(report: Report) -> str:
-    """A report as HTML."""
+    """Return a report as HTML."""
     names = anchors(report)
     found = list(cards(report, names))
     script = resource("page.js")
@@ -75,12 +75,12 @@ def page(report: Report) -> str:
             summary=summary(report),
             panel=panel(report),
             outcomes=OUTCOMES,
-            columns=_columns(report),
+            columns=_occurring_outcomes(report),
             groups=cards_by_target(found),
             failures=len(found),
             opened=len(found) <= OPENED,
             known=report.known,
-            told={name for one in report.known for name, value in vars(one).items() if value},
+            present={name for one in report.known for name, value in vars(one).items() if value},
             advice=sorted(advice),
             counted=_outcome_counts(report),
             data=Markup(data(packed(report, names))),
@@ -92,7 +92,7 @@ def page(report: Report) -> str:
 
 
 def data(value: Any) -> str:
-    r"""JSON that no text in it can end.
+    r"""JSON that cannot end the surrounding script element.
 
     >>> data(["</script>"])
     '["\\u003c/script>"]'
@@ -101,14 +101,13 @@ def data(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _columns(report: Report) -> list[OutcomeLetter]:
-    """The outcomes that occur."""
+def _occurring_outcomes(report: Report) -> list[OutcomeLetter]:
     found = {letter for _, letter in letters(report)}
     return [one for one in OUTCOMES if one.letter in found]
 
 
 def _outcome_counts(report: Report) -> list[tuple[str, int, dict[str, int]]]:
-    """For readers without scripts and for paper: how many pairs of each library came out how."""
+    """(library, targets, letter -> pairs) without scripts and for paper."""
     targets: dict[str, set[str]] = {}
     counts: dict[str, dict[str, int]] = {}
     for verdict, letter in letters(report):

@@ -1,4 +1,4 @@
-"""What was not judged and how far one looked: the part of a scorecard that keeps it honest."""
+"""The laws that were not judged, and the extent of the search."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from flowref.scorecard.letters import FAILURES, letters
 from flowref.scorecard.matrix import group_of
 from flowref.scorecard.phrases import counted, grouped_digits, how
 
-# Abilities that are calls of a user's; what else a law needs is how they are looked at.
+# Abilities that are the user's calls; the other needs of laws are means of measurement (`MANNERS`).
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
     "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
     "pull", "rates", "transitions", "moments", "schedule", "conversions",
 )  # fmt: skip
 MANNERS = {
-    "play": "lives: steps on one object, as training and saving are",
-    "jacobian": "autodiff's Jacobians",
+    "play": "steps on one object, such as training and saving",
+    "jacobian": "Jacobians by autodiff",
     "vjp": "gradients",
     "noise": "random rounding",
 }
@@ -42,7 +42,7 @@ STATES = {
 }
 BIAS = "smallest bias it could have seen"
 SHOWN = 60
-# The level of each of the two stages of a statistical law.
+# Significance level of each of the two stages of a statistical law.
 LEVEL = 1e-3
 
 
@@ -60,7 +60,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class LawRow:
-    """What became of one law, and what it is known to catch."""
+    """The outcomes of one law, and the mutants that it catches."""
 
     id: str
     place: str
@@ -81,7 +81,9 @@ class LawRow:
 
 @dataclass(frozen=True)
 class Panel:
-    """All of it. ``taken``: what targets were taken for, by their libraries: name, kind, how."""
+    """``taken``: library -> (target, recognized kind, conventions); ``reach``: extent of the
+    search; ``reasons``: why laws were not judged; ``more``: number of further reasons.
+    """
 
     taken: dict[str, list[tuple[str, str, str]]]
     reach: tuple[tuple[str, str], ...]
@@ -91,11 +93,15 @@ class Panel:
 
 
 def panel(report: Report) -> Panel:
-    """The honesty panel of a report."""
+    """Return the panel of a report."""
     reasons = _unjudged_reasons(report.verdicts)
     more = max(0, len(reasons) - SHOWN)
     return Panel(
-        _recognized_by_group(report), _reach(report), reasons[:SHOWN], more, _law_rows(report)
+        _recognized_by_group(report),
+        _search_extent(report),
+        reasons[:SHOWN],
+        more,
+        _law_rows(report),
     )
 
 
@@ -107,8 +113,8 @@ def _recognized_by_group(report: Report) -> dict[str, list[tuple[str, str, str]]
     return groups
 
 
-def _reach(report: Report) -> tuple[tuple[str, str], ...]:
-    """How far one looked: name and words."""
+def _search_extent(report: Report) -> tuple[tuple[str, str], ...]:
+    """(name, text) of the extent of the search."""
     verdicts = report.verdicts
     held = sum(verdict.counts.held for verdict in verdicts)
     undecided = sum(verdict.counts.undecided for verdict in verdicts)
@@ -116,7 +122,9 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         held, undecided = held + report.omitted.points, undecided + report.omitted.undecided
     judged, about = put_to_the_test(verdicts)
     decided = [verdict for verdict in verdicts if verdict.status in (Status.HOLDS, Status.VIOLATED)]
-    laws = [law for law in map(_find, {verdict.law for verdict in decided}) if law is not None]
+    laws = [
+        law for law in map(_law_or_none, {verdict.law for verdict in decided}) if law is not None
+    ]
     needs = Counter(need for law in laws for need in law.needs)
     scales = sorted({scale for verdict in verdicts for scale in verdict.counts.scales})
     states = Counter(law.history for law in laws)
@@ -128,36 +136,36 @@ def _reach(report: Report) -> tuple[tuple[str, str], ...]:
         ("parameter scales", ", ".join(f"{scale:g}" for scale in scales)),
         ("states", "; ".join(f"{STATES.get(name, name)} ({counted(count, 'law')})" for name, count in states.most_common())),
         ("calls", ", ".join(f"{name} ({counted(needs[name], 'law')})" for name in CALLS if needs[name])),
-        ("false alarms", _budget(report)),
+        ("false alarms", _expected_false_alarms(report)),
         ("plots", _pictured(verdicts)),
-        ("looked at by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
+        ("measured by", "; ".join(f"{words} ({counted(needs[name], 'law')})" for name, words in MANNERS.items() if needs[name])),
     ]  # fmt: skip
     return tuple((name, words) for name, words in rows if words)
 
 
-def _budget(report: Report) -> str:
-    """How many accusations of correct code are to be expected of statistical laws."""
+def _expected_false_alarms(report: Report) -> str:
+    """The expected number of false alarms of statistical laws, as text."""
     chances = {note.id for note in report.laws if note.tolerance == STATISTICAL}
     pairs = sum(v.law in chances and v.status in DECIDED for v in report.verdicts)
     if not pairs:
         return ""
     return (
-        f"{counted(pairs, 'pair')} judged by chance, each reported only where two stages of level "
-        f"{LEVEL:g} agree: {rounded_text(pairs * LEVEL**2, 2)} false reports are to be expected; every other violation "
-        "is more than measured rounding explains"
+        f"{counted(pairs, 'pair')} judged by statistical tests, reported only if two stages of level "
+        f"{LEVEL:g} agree: {rounded_text(pairs * LEVEL**2, 2)} false alarms are expected; every other violation "
+        "exceeds what measured rounding explains"
     )
 
 
 def _pictured(verdicts: Iterable[Verdict]) -> str:
-    """How many violations were recorded with numbers for a plot; empty where all of them were."""
+    """The number of violations with a figure; empty if all have one."""
     violated = [verdict for verdict in verdicts if verdict.status is Status.VIOLATED]
     drawn = sum(verdict.figure is not None for verdict in violated)
     if drawn == len(violated):
         return ""
     return (
         f"{grouped_digits(drawn)} of {counted(len(violated), 'violation')} {'has' if drawn == 1 else 'have'} "
-        "one: its numbers are measured with the violation, and not added to a report of an earlier "
-        "flowref; of exact laws and of expensive calls there is none"
+        "one: its numbers are measured with the violation, and are not in reports of earlier versions; "
+        "exact laws and expensive calls have none"
     )
 
 
@@ -168,11 +176,11 @@ def _idle(verdicts: Iterable[Verdict]) -> str:
         trivial += verdict.counts.trivial
     if not dropped and not trivial:
         return ""
-    return f"{grouped_digits(dropped)} outside a domain or beyond what is finite; {grouped_digits(trivial)} where any flow passes"
+    return f"{grouped_digits(dropped)} outside the domain or not finite; {grouped_digits(trivial)} that any flow passes"
 
 
 def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
-    """Why pairs that are about the targets were not judged; those of most pairs first."""
+    """The reasons why applicable pairs were not judged; those of most pairs first."""
     laws: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     targets: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
     pairs: Counter[tuple[str, str, str]] = Counter()
@@ -194,7 +202,6 @@ def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
 
 
 def _law_rows(report: Report) -> tuple[LawRow, ...]:
-    """A row a law, by id."""
     groups: dict[str, list[tuple[Verdict, str]]] = defaultdict(list)
     for verdict, letter in letters(report):
         groups[verdict.law].append((verdict, letter))
@@ -231,7 +238,7 @@ def _law_rows(report: Report) -> tuple[LawRow, ...]:
 
 
 def _bias(note: LawNote, verdicts: Iterable[tuple[Verdict, str]]) -> str:
-    """The smallest bias that a statistical law could have seen, where it said so."""
+    """The smallest bias that a statistical law could detect, if recorded."""
     if note.tolerance != STATISTICAL:
         return ""
     seen = [
@@ -256,8 +263,8 @@ def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2g} %" if whole else "none"
 
 
-def _find(law_id: str) -> Law | None:
-    """The law of this catalogue, if it is in it still."""
+def _law_or_none(law_id: str) -> Law | None:
+    """The law of this catalogue; None if it was removed."""
     try:
         return registry.find_law(law_id)
     except SpecError:

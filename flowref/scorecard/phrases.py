@@ -1,4 +1,4 @@
-"""Counts and verdicts in few words, as the parts of a scorecard share them."""
+"""Counts and verdicts in few words, shared by the parts of a scorecard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def grouped_digits(count: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """So many things.
+    """A count with its noun.
 
     >>> counted(1, "law"), counted(2, "law")
     ('1 law', '2 laws')
@@ -27,15 +27,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def how(one: Recognized) -> tuple[str, ...]:
-    """How a target was taken, where that is not the usual way, and what a user can say."""
+    """The unusual conventions of a target, and hints."""
     parts = (one.event, *one.conventions, *one.conflicts, *one.data, *one.hints)
     return tuple(filter(None, parts))
 
 
 def brief(verdict: Verdict) -> str:
-    """How large a violation is, or else what was said of it; of another verdict its reason, with what
-    a user can do about it.
-    """
+    """The size of a violation, or its remark; for another verdict its reason with the remedy."""
     evidence = verdict.evidence
     if verdict.status is not Status.VIOLATED:
         reason = clean(verdict.reason)

@@ -1,4 +1,4 @@
-"""The head of a scorecard: the verdict in a sentence, the counts, what was run."""
+"""The head of a scorecard: the verdict in a sentence, the counts, and the facts of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 
 @dataclass(frozen=True)
 class Tile:
-    """A count. ``style``: as of an outcome; ``place``: the section that lists what was counted."""
+    """A count. ``style``: CSS class of an outcome; ``place``: HTML id of the section with the
+    counted pairs.
+    """
 
     label: str
     count: str
@@ -30,7 +32,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a reader sees first."""
+    """The head of the page."""
 
     title: str
     sentence: str
@@ -44,7 +46,7 @@ class Summary:
 
 
 def summary(report: Report) -> Summary:
-    """The head of the page."""
+    """Return the head of the page."""
     good = not report.new_failures and not report.problems
     return Summary(
         _title(report),
@@ -67,9 +69,8 @@ def _title(report: Report) -> str:
 
 
 def _sentence(report: Report) -> str:
-    """The verdict."""
     targets, laws = counted(len(report.targets), "target"), counted(len(report.laws), "law")
-    where = f"in {targets} held to {laws}"
+    where = f"in {targets} under {laws}"
     if report.exit_code == 5:
         return f"Nothing meaningful was checked {where}."
     if not report.violations:
@@ -85,21 +86,21 @@ def _sentence(report: Report) -> str:
 
 def _details(report: Report) -> tuple[str, ...]:
     judged, about = put_to_the_test(report.verdicts)
-    rest = "; why the others were not stands below" if judged < about else ""
-    told = [
+    rest = "; the reasons for the others are listed below" if judged < about else ""
+    details = [
         f"Of {counted(about, 'check')} that apply, {grouped_digits(judged)} "
         f"{'was' if judged == 1 else 'were'} run{rest}."
     ]
     if len(report.targets) == 1 and (one := report.recognized.get(report.targets[0])):
-        told.append(f"It was taken for: {clean('; '.join((one.kind, *how(one))))}.")
+        details.append(f"It was recognized as: {clean('; '.join((one.kind, *how(one))))}.")
     if not report.complete:
-        told.append("This audit was interrupted: pairs that it did not reach are marked not run.")
+        details.append("This audit was interrupted: unreached pairs are marked not run.")
     if report.omitted is not None:
-        told.append(
-            "This report is brief: of pairs that hold or do not apply it keeps the outcome, and no "
-            "numbers or reasons."
+        details.append(
+            "This report is brief: pairs that hold or do not apply have an outcome, but no numbers "
+            "or reasons."
         )
-    return tuple(told)
+    return tuple(details)
 
 
 def _tiles(report: Report) -> tuple[Tile, ...]:
@@ -136,8 +137,8 @@ def _facts(report: Report) -> tuple[tuple[str, str], ...]:
         ("Python", f"{environment.python}, {environment.platform}"),
         ("versions", versions),
         ("started", environment.started),
-        ("took", f"{environment.seconds:.0f} s" if environment.seconds else ""),
-        ("processor time", f"{spent.seconds:.0f} s in workers" if spent.seconds else ""),
+        ("time", f"{environment.seconds:.0f} s" if environment.seconds else ""),
+        ("CPU time", f"{spent.seconds:.0f} s in workers" if spent.seconds else ""),
         ("memory", f"{spent.peak / 2**20:.0f} MiB in a worker at most" if spent.peak else ""),
     ]
     return tuple((name, clean(text)) for name, text in rows if text)

@@ -1,4 +1,4 @@
-"""The numbers of a counterexample in tables: exact, and beside each other where they are compared."""
+"""The numbers of a counterexample in tables, with differences where they are comparable."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flowref.model import Counterexample
 from flowref.reporting.numbers import number, rounded_text, scalar, value_in_brief
 from flowref.reporting.text import clean
 
-# Entries of a vector that are shown; all are in the JSON report.
+# The most entries of a vector, and rows, that are shown; all are in the JSON report.
 ENTRIES, ROWS = 12, 8
-# Oracles, which others are compared with, the most trusted first.
+# Oracles that other numbers are compared with, the most trusted first.
 ORACLES = ("autograd", "differences", "base + log-det")
 
 
 @dataclass(frozen=True)
 class Table:
-    """``rows``: a name and cells each; ``more``: what was left out, in words."""
+    """``rows``: (name, cells) each; ``more``: a note on what was left out."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
@@ -26,8 +26,8 @@ class Table:
 
 
 def observed_tables(observed: Mapping[str, Any]) -> Iterator[Table]:
-    """What was observed: numbers side by side with their distance from the oracle, vectors entry by
-    entry, matrices whole, words as words.
+    """Yield tables of the observed values: numbers with their difference from the oracle, vectors
+    entry by entry, matrices.
     """
     numbers = {name: scalar(value) for name, value in observed.items()}
     single = {name: value for name, value in numbers.items() if not isinstance(value, list | tuple)}
@@ -58,12 +58,12 @@ def _number_table(values: Mapping[str, Any]) -> Table:
 
 
 def _vectors(values: Mapping[str, Any]) -> Table:
-    """A row an entry, a column a name."""
+    """A row per entry, a column per name."""
     names, size = list(values), len(next(iter(values.values())))
     kept = min(size, ENTRIES)
     columns = [[_cell(entry) for entry in value[:kept]] for value in values.values()]
     head = ["", *map(clean, names)]
-    # There and back again, or two of a kind; other numbers stand beside each other alone.
+    # A round trip or two values of one kind have a difference; other columns have none.
     comparable = len(names) == 2 or (len(names) > 2 and f"({names[0]})" in names[-1])
     ends = values[names[0]][:kept], values[names[-1]][:kept]
     if comparable and all(isinstance(entry, float) for end in ends for entry in end):
@@ -88,21 +88,20 @@ def _matrix(name: str, value: Any) -> Table:
 
 
 def point(case: Counterexample) -> str:
-    """The exact input as lists that can be pasted, a row a line, long ones cut."""
+    """The exact input as lists that can be pasted, a line per row; long ones are cut."""
     lines = []
     for name, value in (("x", case.x), ("context", case.context)):
         if value is None:
             continue
         rows = value if _depth(value) > 1 and len(value) > 1 else [value]
-        texts = [value_in_brief(_only(row)) for row in rows[:ROWS]]
+        texts = [value_in_brief(_single_point(row)) for row in rows[:ROWS]]
         left = f"  # and {len(rows) - ROWS} more rows" if len(rows) > ROWS else ""
         text = texts[0] if len(rows) == 1 else "[" + ",\n     ".join(texts) + "]"
         lines.append(f"{name} = {text}{left}")
     return "\n".join(lines)
 
 
-def _only(row: Any) -> Any:
-    """The point of a batch of one."""
+def _single_point(row: Any) -> Any:
     alone = isinstance(row, list) and len(row) == 1 and isinstance(row[0], list)
     return row[0] if alone else row
 

@@ -1,4 +1,4 @@
-"""The pictures of a verdict: of the figure that was measured with it, or of what it recorded."""
+"""The figures of a verdict: the one measured with it, or one made of its recorded numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST = 24
 
 
 def views(verdict: Verdict) -> Iterator[Markup]:
-    """Every picture that there is."""
+    """Yield the plots of a verdict."""
     if verdict.figure is not None:
         yield from figure_plots(verdict.figure)
     case = verdict.counterexample
@@ -25,7 +25,7 @@ def views(verdict: Verdict) -> Iterator[Markup]:
 
 
 def _jacobian_product(observed: dict[str, Any]) -> Figure | None:
-    """The product of the Jacobians of the two directions, beside the identity."""
+    """The product of the Jacobians of both directions, against the identity; None without them."""
     backward: Any = observed.get("J of inverse")
     forward: Any = observed.get("J of forward")
     if not _square(backward) or not _square(forward) or len(backward) != len(forward):

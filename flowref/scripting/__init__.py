@@ -1,4 +1,4 @@
-"""Programs that show a recorded violation without flowref, to be forwarded to a maintainer."""
+"""Programs that reproduce a recorded violation without flowref, for a maintainer."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from flowref.model import FlowrefError, Verdict
 if TYPE_CHECKING:
     from flowref.scripting.trial_run import Run
 
-# Lines that are read in one go.
+# The most lines of a program.
 LONGEST = 40
-# Framework -> the room that writes in its words.
+# Framework -> the package that writes its programs.
 ROOMS = {"torch": "flowref.scripting.torch", "jax": "flowref.scripting.jax"}
 
 
 def script(verdict: Verdict, run: Run | None = None) -> str:
-    """A Python program of 15 to 40 lines that needs the audited code, its framework and numpy: it
-    exits with 1 as long as the law is violated.
+    """Return a Python program of 15 to 40 lines that needs the audited code, its framework and
+    numpy: it exits with 1 as long as the law is violated.
 
-    Of several the simplest is returned that shows the violation when it is run, with a number of
-    the recorded size. ``run``: how it is run; by default in a process where flowref cannot be
+    The simplest program is returned that shows the violation when it is run, with a number of the
+    recorded size. ``run``: runs a program; by default in a process where flowref cannot be
     imported.
 
-    Raises: `FlowrefError` in one sentence where there is no case, none that another process can
-    build, no template of the law, or no short program that shows it.
+    Raises: `FlowrefError` in one sentence if there is no case, no other process can build the
+    object, the law has no template, or no short program shows the violation.
     """
     from flowref import registry
     from flowref.loading.recipe import ON_THE_HOST, recipe_of
@@ -41,7 +41,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
         target, recipe = wider, recipe_of(wider)
     framework = recipe.backend.name
     if framework not in ROOMS:
-        raise FlowrefError(f"there are no programs in the words of {framework}; {replay}")
+        raise FlowrefError(f"there are no programs for {framework}; {replay}")
     room = importlib.import_module(ROOMS[framework])
     if law.base not in room.TEMPLATES:
         raise FlowrefError(f"there is no short program for {law.id}; {replay}")

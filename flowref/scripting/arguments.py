@@ -1,6 +1,4 @@
-"""Arguments of calls: bound to the parameters of a function of ours, or without those that say
-nothing.
-"""
+"""Arguments of calls: bound to the parameters of our functions, or without redundant ones."""
 
 from __future__ import annotations
 
@@ -19,7 +17,9 @@ Write = Callable[[Operand], ast.expr]
 
 
 def bound(function: Function, given: list[Operand], options: Env, write: Write) -> Env:
-    """The operand of each parameter that a call gives."""
+    """Return the operand of each parameter that a call gives. Raises: `Unwritable` for unknown
+    keywords.
+    """
     arguments = function.node.args
     parameters = [argument.arg for argument in arguments.args]
     taken = {*parameters, *(argument.arg for argument in arguments.kwonlyargs)}
@@ -44,8 +44,8 @@ def _mapping(options: Env, write: Write) -> Operand:
 
 
 def defaults(function: Function, of: Callable[[ast.expr], Operand]) -> Env:
-    """The operand of each parameter that has a default; ``of`` evaluates those of a lambda or an
-    inner function, whose values no live function holds.
+    """Return the operand of each parameter with a default; ``of`` evaluates those of a lambda or
+    inner function, which has no live object.
     """
     if function.defaults:
         return {name: Operand(value) for name, value in function.defaults.items()}
@@ -59,7 +59,7 @@ def defaults(function: Function, of: Callable[[ast.expr], Operand]) -> Env:
 
 
 def used_often(function: Function, env: Env) -> list[str]:
-    """Parameters that are used more than once, and given by more than a name or a constant."""
+    """Parameters used more than once whose argument is neither a name nor a constant."""
     names = (part.id for part in ast.walk(function.node) if isinstance(part, ast.Name))
     count = Counter(names)
     plain = (ast.Attribute, ast.Tuple, ast.Dict)
@@ -76,14 +76,14 @@ def without_annotations(arguments: ast.arguments) -> ast.arguments:
 
 
 def parsed(parameters: str) -> ast.arguments:
-    """Parameters as typed between brackets."""
+    """Parameters from their source text."""
     function = ast.parse(f"lambda {parameters}: 0", mode="eval").body
     assert isinstance(function, ast.Lambda)
     return function.args
 
 
 def without_defaults(target: Any, given: list[Operand], options: Env) -> tuple[list[Operand], Env]:
-    """Arguments less the Nones that are the default anyway."""
+    """The arguments without Nones that equal the default."""
     none = [one for one in (*given[-1:], *options.values()) if one.constant and one.value is None]
     if not none or target is UNKNOWN or isinstance(target, BuiltinFunctionType):
         return given, options

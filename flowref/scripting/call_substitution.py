@@ -1,5 +1,5 @@
-"""Calls put in place: ``forward(x)`` of a template becomes what a user writes, where that is one
-expression.
+"""Substitution of calls: ``forward(x)`` of a template becomes the user's expression, if it is a
+single one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Functions = dict[str, list[str]]
 
 
 def put_in(lines: list[str], functions: Functions) -> tuple[list[str], Functions]:
-    """The lines with the calls of one-line functions put in place, and the functions that are left."""
+    """Return the lines with calls of one-line functions substituted, and the remaining functions."""
     kept = dict(functions)
     for name, definition in functions.items():
         tree = ast.parse("\n".join(definition)).body
@@ -32,7 +32,7 @@ def put_in(lines: list[str], functions: Functions) -> tuple[list[str], Functions
 
 
 def _replaced(line: str, name: str, parameter: str, value: ast.expr) -> str | None:
-    """A line without calls of a function that returns one expression; None where one would stay."""
+    """A line without calls of a function that returns one expression; None if one would remain."""
     if f"{name}(" not in line or line.lstrip().startswith("#"):
         return line
     code = line.strip() + (" pass" if line.endswith(":") else "")
@@ -40,7 +40,7 @@ def _replaced(line: str, name: str, parameter: str, value: ast.expr) -> str | No
         tree = ast.parse(code)
     except SyntaxError:  # a part of a longer statement
         return None
-    putter = _Putter(name, parameter, value)
+    putter = _CallReplacer(name, parameter, value)
     tree = ast.fix_missing_locations(putter.visit(tree))
     if putter.failed:
         return None
@@ -53,9 +53,7 @@ def _replaced(line: str, name: str, parameter: str, value: ast.expr) -> str | No
     return line[: len(line) - len(line.lstrip())] + text
 
 
-class _Putter(ast.NodeTransformer):
-    """Replaces the calls of one function."""
-
+class _CallReplacer(ast.NodeTransformer):
     def __init__(self, name: str, parameter: str, value: ast.expr) -> None:
         self.name, self.parameter, self.value = name, parameter, value
         self.failed, self.count = False, 0

@@ -1,4 +1,4 @@
-"""A recorded case with what it speaks of: the law, and the object in the condition it was in."""
+"""A recorded case with its law, and the object in the recorded condition."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OURS = "flowref"
 
 @dataclass(frozen=True)
 class ReproductionCase:
-    """A verdict, and its target as it was loaded.
+    """A verdict, and its loaded target.
 
-    ``as_built``: the object that the builder gives; ``obj`` the same in the recorded condition, to
-    ask and not to change. ``copied``: whether it is an instance of the user's, which is taken as it
-    is. ``modular``: whether it holds modules, whose buffers a batch in train mode may change.
-    ``draws``: the generators that decide what is built. ``weights``: those that are loaded into it.
-    ``way``: the Python that leads from what the builder gives to it, where it is a part of that.
+    ``as_built``: the object that the builder returns; ``obj``: the same in the recorded condition,
+    read-only. ``copied``: whether it is an instance of the user's, taken as it is. ``modular``:
+    whether it contains modules, whose buffers a train-mode batch may change. ``draws``: generators
+    that the builder uses. ``weights``: loaded weights. ``way``: Python code from the builder's
+    result to the object, if that is a part of it.
     """
 
     verdict: Verdict
@@ -64,19 +64,18 @@ class ReproductionCase:
 
     @property
     def context(self) -> Array | None:
-        """The contexts, if there are any."""
+        """The contexts, ``(batch, *context)``; None without."""
         given = self.recorded.context
         return None if given is None else np.asarray(given, dtype=np.float64)
 
 
 def target_of(verdict: Verdict) -> Target:
-    """The target of a verdict. Raises `FlowrefError` in one sentence where no program can build it,
-    or there is no case to show.
+    """Return the target of a verdict. Raises: `FlowrefError` in one sentence if no program can
+    build it, or there is no case.
     """
     if verdict.counterexample is None:
         raise FlowrefError(
-            f"{verdict.law} in {verdict.target} was {verdict.status}, which leaves no case to "
-            "write down"
+            f"{verdict.law} in {verdict.target} was {verdict.status}, which has no case to reproduce"
         )
     if verdict.target.startswith(f"{OBJECT}:"):
         raise FlowrefError(
@@ -89,7 +88,7 @@ def target_of(verdict: Verdict) -> Target:
     package = "" if target.adapter == USER else registry.adapters()[target.adapter].package
     if OURS in (package, target.component.partition(".")[0]):
         raise FlowrefError(
-            f"{target} is part of flowref, and programs stand without it; measure it with "
+            f"{target} is part of flowref, and programs must run without it; measure it with "
             f"flowref replay {verdict.id}"
         )
     return target

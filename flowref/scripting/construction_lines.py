@@ -1,4 +1,4 @@
-"""The lines that build an object, as a user does, whatever framework it is of."""
+"""Lines that build an object as a user does, for any framework."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from flowref.scripting.operands import Operand
 
 
 def constructed(case: ReproductionCase, inliner: Inliner) -> tuple[list[str], list[str]]:
-    """The lines before, which import a user's factory, and those that give ``flow`` as it is built."""
+    """Return the lines before, which import a user's factory, and those that assign ``flow``."""
     target = case.target
     options = registry.builder_options(target)
     before: list[str] = []
     if target.adapter == USER:
-        before = _imports(case, inliner)
+        before = _factory_import_lines(case, inliner)
         expression = ast.parse(target.component.rpartition(":")[2], mode="eval").body
         if not case.copied:
             written = [(key, inliner.names.write(value)) for key, value in options.items()]
@@ -46,7 +46,7 @@ def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for statement in given:
         if len(unparsed([statement])) > 2:
-            hoisting = _Hoisting(inliner)
+            hoisting = _LambdaHoisting(inliner)
             statement = hoisting.visit(statement)
             statements += hoisting.given
         statements.append(statement)
@@ -54,8 +54,6 @@ def hoisted(inliner: Inliner, expression: ast.expr) -> list[ast.stmt]:
 
 
 class _Renaming(ast.NodeTransformer):
-    """Gives variables other names."""
-
     def __init__(self, names: dict[str, str]) -> None:
         self.names = names
 
@@ -63,9 +61,7 @@ class _Renaming(ast.NodeTransformer):
         return ast.Name(self.names.get(node.id, node.id), node.ctx)
 
 
-class _Hoisting(ast.NodeTransformer):
-    """Gives lambdas names, and keeps the assignments that do so."""
-
+class _LambdaHoisting(ast.NodeTransformer):
     def __init__(self, inliner: Inliner) -> None:
         self.inliner = inliner
         self.given: list[ast.stmt] = []
@@ -78,8 +74,7 @@ class _Hoisting(ast.NodeTransformer):
         return ast.Name(self.inliner.defined[key], ast.Load())
 
 
-def _imports(case: ReproductionCase, inliner: Inliner) -> list[str]:
-    """How a program imports a user's factory from where it is."""
+def _factory_import_lines(case: ReproductionCase, inliner: Inliner) -> list[str]:
     place, _, name = case.target.component.rpartition(":")
     first, file = name.partition(".")[0], Path(place)
     if place.endswith(".ipynb"):

@@ -1,4 +1,4 @@
-"""Expressions of ours with what is known put in: a partial evaluator."""
+"""A partial evaluator of our expressions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flowref.scripting.operands import (
     variable_operand,
 )
 
-# Functions that are evaluated when a program is written, where their arguments are known.
+# Functions evaluated when a program is written, if their arguments are known.
 PURE = (
     tuple, list, dict, set, len, max, min, sum, abs, int, float, str, bool, round, sorted, range, zip, enumerate,
     getattr, hasattr, isinstance, callable, importlib.import_module,
@@ -34,11 +34,10 @@ UNFORESEEN = (ast.Lambda, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)
 
 
 class Expressions(ABC):
-    """Evaluates what is known of expressions, and writes the rest.
+    """Evaluates the known parts of expressions, and writes the others.
 
-    ``perform``: make the calls whose arguments are known, so that conditions on what they return
-    are decided as they were decided in the audit. ``ours``: the packages whose functions are put in
-    place of their calls.
+    ``perform``: make calls with known arguments, so that conditions on their results are decided as
+    in the audit. ``ours``: packages whose functions are inlined.
     """
 
     def __init__(self, names: Names, perform: bool = False, ours: Iterable[str] = ()) -> None:
@@ -47,18 +46,18 @@ class Expressions(ABC):
 
     @abstractmethod
     def inlined(self, function: Function, given: list[Operand], options: Env) -> Operand:
-        """A call of a function of ours, put in place."""
+        """Inline a call of one of our functions."""
 
     @abstractmethod
     def function(self, function: Function, key: Any) -> ast.expr:
-        """A function of ours that is handed over, as a name."""
+        """The name of one of our functions that is passed as an argument."""
 
     @abstractmethod
     def bind(self, target: ast.expr, env: Env, value: Any = UNKNOWN) -> ast.expr:
-        """New variables for the names of a loop, a comprehension or an unpacking."""
+        """New variables for the targets of a loop, a comprehension or an unpacking."""
 
     def node(self, node: ast.expr, env: Env) -> ast.expr:
-        """An expression with what is known put in."""
+        """An expression with its known parts substituted."""
         return self.written(self.of(node, env))
 
     def written(self, operand: Operand) -> ast.expr:
@@ -76,12 +75,14 @@ class Expressions(ABC):
         return ast.Lambda(without_annotations(function.node.args), body)
 
     def is_ours(self, value: Any) -> bool:
-        """Whether a value is a function of flowref, or of an adapter that others offer."""
+        """Whether a value is a function of flowref or of an adapter in ``ours``."""
         module = getattr(value, "__module__", None) or ""
         return isinstance(value, FunctionType) and module.partition(".")[0] in self.ours
 
     def of(self, node: ast.expr, env: Env) -> Operand:
-        """An expression as an operand: a constant where all is known, else with the known put in."""
+        """An expression as an operand: a constant if everything is known, else with known parts
+        substituted.
+        """
         if (constant := self._constant(node, env)) is not None:
             return constant
         match node:
@@ -134,7 +135,7 @@ class Expressions(ABC):
         return None if isinstance(value, (zip, enumerate, range)) else Operand(value)
 
     def _value(self, node: ast.expr, env: Env) -> Any:
-        """The value of an expression whose names are known and that calls at most ``len``, or `UNKNOWN`."""
+        """The value of an expression with known names that calls at most ``len``, or `UNKNOWN`."""
         inside = list(ast.walk(node))
         calls = {ast.unparse(part.func) for part in inside if isinstance(part, ast.Call)}
         if not calls <= {"len"} or any(isinstance(part, COMPREHENSIONS) for part in inside):
@@ -169,17 +170,18 @@ class Expressions(ABC):
         given: list[Operand] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
-                given += self._several(self.of(argument.value, env))
+                given += self._starred_operands(self.of(argument.value, env))
             else:
                 given.append(self.of(argument, env))
         options: Env = {}
         for keyword in node.keywords:
             value = self.of(keyword.value, env)
-            options |= {keyword.arg: value} if keyword.arg is not None else _keywords(value)
+            options |= (
+                {keyword.arg: value} if keyword.arg is not None else _double_starred_keywords(value)
+            )
         return self.called(self.of(node.func, env), given, options)
 
-    def _several(self, starred: Operand) -> list[Operand]:
-        """What a starred argument stands for."""
+    def _starred_operands(self, starred: Operand) -> list[Operand]:
         if starred.constant and isinstance(starred.value, Iterable):
             return [operand(value) for value in starred.value]
         if isinstance(starred.node, (ast.Tuple, ast.List)):
@@ -187,7 +189,7 @@ class Expressions(ABC):
         return [Operand(node=ast.Starred(self.written(starred), ast.Load()))]
 
     def called(self, function: Operand, given: list[Operand], options: Env) -> Operand:
-        """A call: put in place where the function is ours, evaluated where it is pure."""
+        """A call: inlined if the function is ours, evaluated if it is pure."""
         target: Any = function.value if function.constant else UNKNOWN
         if isinstance(target, Function):
             return self.inlined(target, given, options)
@@ -209,7 +211,7 @@ class Expressions(ABC):
         return Operand(function.value(*(one.value for one in given), **named_ones), call)
 
     def _pure(self, target: Any, given: list[Operand], known: bool) -> Operand | None:
-        """A call of a pure function, as far as that is known."""
+        """The result of a pure function, as far as it is known; else None."""
         if target is list and len(given) == 1 and isinstance(given[0].node, ast.Tuple):
             return Operand(node=ast.List(given[0].node.elts, ast.Load()))
         if not known:
@@ -221,7 +223,7 @@ class Expressions(ABC):
 
 
 class _Parts(ast.NodeTransformer):
-    """Puts into an expression what is known of its parts, and keeps their values."""
+    """Substitutes known parts of an expression, and keeps their values."""
 
     def __init__(self, expressions: Expressions, env: Env) -> None:
         self.expressions, self.env = expressions, env
@@ -236,8 +238,8 @@ class _Parts(ast.NodeTransformer):
         return self.expressions.written(part)
 
 
-def _keywords(value: Operand) -> Env:
-    """What two stars before an argument stand for."""
+def _double_starred_keywords(value: Operand) -> Env:
+    """The keywords of a double-starred argument. Raises: `Unwritable` if unknown."""
     if value.constant and isinstance(value.value, Mapping):
         return {name: operand(entry) for name, entry in value.value.items()}
     if isinstance(value.node, ast.Dict):
@@ -247,5 +249,5 @@ def _keywords(value: Operand) -> Env:
 
 
 def closure_env(function: Function) -> Env:
-    """What the free names of a function mean."""
+    """The values of a function's free names."""
     return {name: operand(value) for name, value in function.around.items()}

@@ -1,4 +1,4 @@
-"""Functions as they stand in their files: the syntax tree of one, and what its free names mean."""
+"""The source of functions: the syntax tree of one, and the values of its free names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Node = ast.FunctionDef | ast.Lambda
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A function or lambda: its tree, its defaults by parameter, and the values around it."""
+    """A function or lambda: its tree, its defaults by parameter, and the values of its free names."""
 
     node: Node
     name: str
@@ -37,7 +37,7 @@ class Function:
 
 
 def function_of(value: FunctionType) -> Function:
-    """A live function as it was written. Raises `Unwritable` where its source is not at hand."""
+    """Return a live function as it was written. Raises: `Unwritable` if its source is unavailable."""
     cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
     around = {**vars(builtins), **value.__globals__}
     around |= {name: cell.cell_contents for name, cell in cells.items()}
@@ -46,10 +46,10 @@ def function_of(value: FunctionType) -> Function:
         for name, parameter in inspect.signature(value).parameters.items()
         if parameter.default is not parameter.empty
     }
-    return Function(_node(value), value.__name__, around, defaults)
+    return Function(_function_node(value), value.__name__, around, defaults)
 
 
-def _node(value: FunctionType) -> Node:
+def _function_node(value: FunctionType) -> Node:
     """The tree of a function, found by its line and, among several lambdas, by its columns."""
     try:
         tree = _tree(inspect.getsourcefile(value) or "")
@@ -69,7 +69,7 @@ def _node(value: FunctionType) -> Node:
 
 
 def _positions(value: FunctionType) -> Iterator[tuple[int, int]]:
-    """Where the instructions of a lambda stand, the first ones (of the whole) left out."""
+    """Lines and columns of a lambda's instructions, without those of the whole."""
     for line, _, column, _ in list(value.__code__.co_positions())[1:]:
         if line and column is not None and (line, column) != (value.__code__.co_firstlineno, 0):
             yield line, column

@@ -1,8 +1,6 @@
-"""A call of flowref's as the few lines that a user would write: helpers are put in place of their
-calls, and whatever is known in place of its name.
-
-It understands the small functions that builders of constructions and functions of a dialect are.
-What it does not understand is refused, never guessed.
+"""Calls of flowref's functions as the few lines that a user would write: helpers are inlined, and
+known values replace names. It understands the small functions of builders and dialects, and refuses
+anything else.
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ from flowref.scripting.operands import (
 
 
 class Inliner(Expressions):
-    """Writes calls of small functions out. Statements that they need come into ``lines``, functions
-    that they hand on into ``definitions``.
+    """Writes out calls of small functions. Needed statements go to ``lines``, functions passed as
+    arguments to ``definitions``.
     """
 
     def __init__(self, names: Names, perform: bool = False, ours: Iterable[str] = ()) -> None:
@@ -49,8 +47,8 @@ class Inliner(Expressions):
     def define(
         self, function: Any, name: str, given: Mapping[str, Operand], taken: str
     ) -> ast.stmt:
-        """A function of the program, of the parameters ``taken``, which does what one of ours does
-        for what is ``given`` of its parameters, in their order.
+        """Return a function of the program with the parameters ``taken``, equivalent to one of ours
+        with ``given`` arguments, in order.
         """
         outer, self.lines = self.lines, []
         fixed: dict[str, Any] = {}
@@ -59,7 +57,7 @@ class Inliner(Expressions):
         inner = function_of(function) if isinstance(function, FunctionType) else function
         names = [argument.arg for argument in inner.node.args.args]
         env = closure_env(inner)
-        # What is not given has its default.
+        # Parameters that are not given have their defaults.
         env |= defaults(inner, lambda node: self.of(node, env))
         env |= dict(zip(names, given.values(), strict=False))
         env |= {name: Operand(value) for name, value in fixed.items()}
@@ -85,7 +83,7 @@ class Inliner(Expressions):
         return ast.Name(self.defined[key], ast.Load())
 
     def run(self, statements: list[ast.stmt], env: Env) -> Operand | None:
-        """Write statements out, up to a return, whose operand it gives."""
+        """Write out statements up to a return, and return its operand."""
         self.changing |= mutated(statements)
         for statement in statements:
             result = None
@@ -110,14 +108,14 @@ class Inliner(Expressions):
                 case ast.For():
                     each = self.node(statement.iter, env)
                     target = self.bind(statement.target, env)
-                    body = self._inside(statement.body, env)
+                    body = self._nested_statements(statement.body, env)
                     self.lines.append(ast.For(target, each, body, [], lineno=0))
                 case ast.If():
                     result = self._if(statement, env)
                 case ast.Try(body=body, handlers=[handler]):
                     try:
                         result = self.run(body, env)
-                    except TypeError:  # what the one handler of ours is for
+                    except TypeError:  # the only exception that our functions catch
                         result = self.run(handler.body, env)
                 case _:
                     raise Unwritable(f"its builder has a {type(statement).__name__}")
@@ -129,12 +127,13 @@ class Inliner(Expressions):
         test = self.of(statement.test, env)
         if test.known:
             return self.run(statement.body if test.value else statement.orelse, env)
-        body, other = (self._inside(part, env) for part in (statement.body, statement.orelse))
+        body, other = (
+            self._nested_statements(part, env) for part in (statement.body, statement.orelse)
+        )
         self.lines.append(ast.If(self.written(test), body, other))
         return None
 
-    def _inside(self, statements: list[ast.stmt], env: Env) -> list[ast.stmt]:
-        """The statements of a loop or a branch, written out on their own."""
+    def _nested_statements(self, statements: list[ast.stmt], env: Env) -> list[ast.stmt]:
         outer, self.lines = self.lines, []
         if self.run(statements, env) is not None:
             raise Unwritable("its builder returns from within a loop or a condition")
@@ -166,8 +165,8 @@ class Inliner(Expressions):
 
 
 def _inlined_return(lines: list[ast.stmt], value: ast.expr, env: Env) -> list[ast.stmt]:
-    """A body that returns a value; without its last variable where that is used once, or where the
-    value is the pair that it holds, and without a method before it.
+    """A body that returns a value, without its last variable if that is used once or holds the
+    returned pair.
     """
     match lines[-1:]:
         case [ast.Assign(targets=[ast.Name(id=name)], value=made)]:

@@ -1,6 +1,4 @@
-"""How a program is set: import lines in order, double quotes, and no line longer than a page is
-wide.
-"""
+"""The layout of a program: sorted imports, double quotes, and wrapped lines."""
 
 from __future__ import annotations
 
@@ -19,15 +17,15 @@ def unparsed(statements: Iterable[ast.stmt]) -> list[str]:
     """Statements as lines."""
     lines: list[str] = []
     for statement in statements:
-        text = requoted(ast.unparse(_Bare().visit(ast.fix_missing_locations(statement))))
+        text = requoted(
+            ast.unparse(_UnbracketedReturns().visit(ast.fix_missing_locations(statement)))
+        )
         for line in text.splitlines():
             lines += wrapped_line(line)
     return lines
 
 
-class _Bare(ast.NodeTransformer):
-    """Returns a tuple without brackets around it."""
-
+class _UnbracketedReturns(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> ast.AST:
         if not isinstance(node.value, ast.Tuple) or len(node.value.elts) < 2:
             return node
@@ -46,10 +44,10 @@ def requoted(text: str) -> str:
 
 
 def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
-    """A line of code, broken at the commas of its outermost brackets where it is too long."""
+    """A line of code, broken at the commas of its outermost brackets if it is too long."""
     if len(line) <= width:
         return [line]
-    pairs = _brackets(line)
+    pairs = _outermost_brackets(line)
     if not pairs:
         return [line]
     start, end, commas = max(pairs, key=lambda pair: pair[1] - pair[0])
@@ -61,7 +59,7 @@ def wrapped_line(line: str, width: int = WIDTH) -> list[str]:
     pieces = _joined_lambda_parameters([piece for piece in pieces if piece])
     rest = line[: start + 1], " " * (len(indent) - 4) + line[end:]
     grouping = line[start] == "(" and not (line[:start] or " ")[-1].isidentifier()
-    single = _comprehension(line[start : end + 1])
+    single = _is_comprehension(line[start : end + 1])
     pieces = [line[start + 1 : end].strip()] if single else pieces
     comma = "" if single or (grouping and len(pieces) == 1) else ","
     inner: list[str] = []
@@ -90,8 +88,8 @@ def _joined_lambda_parameters(pieces: list[str]) -> list[str]:
     return joined
 
 
-def _comprehension(bracket: str) -> bool:
-    """Whether what stands in brackets is a comprehension, which has no commas of its own."""
+def _is_comprehension(bracket: str) -> bool:
+    """Whether brackets contain a comprehension, which has no commas of its own."""
     try:
         node = ast.parse(bracket, mode="eval").body
     except SyntaxError:
@@ -99,8 +97,8 @@ def _comprehension(bracket: str) -> bool:
     return isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp))
 
 
-def _brackets(line: str) -> list[tuple[int, int, list[int]]]:
-    """The outermost brackets of a line, each with the commas directly inside."""
+def _outermost_brackets(line: str) -> list[tuple[int, int, list[int]]]:
+    """The outermost brackets of a line, with the commas directly inside."""
     found: list[tuple[int, int, list[int]]] = []
     depth, quote, start, commas = 0, "", 0, list[int]()
     for place, sign in enumerate(line):
@@ -122,7 +120,7 @@ def _brackets(line: str) -> list[tuple[int, int, list[int]]]:
 
 
 def import_block(lines: Iterable[str]) -> list[str]:
-    """Import lines, those of one module joined, the standard library first."""
+    """Import lines, merged by module, the standard library first."""
     plain = sorted({line for line in lines if line.startswith("import ")})
     names: dict[str, set[str]] = {}
     for line in lines:

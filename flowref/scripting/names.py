@@ -1,4 +1,4 @@
-"""The names of a program: how a value is written, and the import lines that this takes."""
+"""The names of a program: the source of values, and the imports that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from flowref.model import FlowrefError
 
-# Modules that are imported whole, so that their members are written with a dot.
+# Modules whose members are written with a dot -> alias.
 WHOLE = {
     "torch": "torch",
     "torch.nn": "nn",
@@ -24,16 +24,16 @@ WHOLE = {
 BUILTINS = ("builtins", "torch", "math", "numpy")
 
 
-# Entries of an array that is written down.
+# The most entries of an array in the source.
 FEW = 16
 
 
 class Unwritable(FlowrefError):
-    """What no few lines can say."""
+    """A value or construct without a short source."""
 
 
 class Names:
-    """The names that are taken in a program, by what they stand for."""
+    """The names in use in a program, by their values."""
 
     def __init__(self, taken: set[str]) -> None:
         self.taken: dict[str, object] = dict.fromkeys(taken)
@@ -42,14 +42,14 @@ class Names:
         self.imports: set[str] = set()
 
     def within(self, taken: set[str]) -> Names:
-        """The names inside a function of the program, which may hide those of its variables."""
+        """The names inside a function of the program, which may hide outer variables."""
         inner = Names(taken)
         inner.taken |= {name: value for name, value in self.taken.items() if value is not None}
         inner.imports = self.imports
         return inner
 
     def fresh(self, wish: str) -> str:
-        """A name for something new, as near to the wish as is free."""
+        """An unused name, ``wish`` or the wish with a number."""
         name, count = wish, 1
         while name in self.taken:
             count += 1
@@ -58,7 +58,7 @@ class Names:
         return name
 
     def write(self, value: Any) -> ast.expr:
-        """A constant as an expression. Raises `Unwritable` where it is no plain value."""
+        """Return a constant as an expression. Raises: `Unwritable` if it is no plain value."""
         if isinstance(value, float):
             return self._float(value)
         if value is None or value is ... or isinstance(value, (bool, int, str, bytes)):
@@ -95,7 +95,7 @@ class Names:
         return ast.parse(repr(value), mode="eval").body
 
     def _member(self, value: Any) -> ast.expr:
-        """A class or function of a library, by the shortest path that leads to it."""
+        """A class or function of a library, by the shortest import path."""
         module, name = home(value)
         if module == "builtins":
             return _name_expression(name)
@@ -124,7 +124,9 @@ class Names:
 
 
 def home(value: Any) -> tuple[str, str]:
-    """The shortest module path that offers a class or function under its own name."""
+    """Return the shortest module path that exports a class or function, and its name. Raises:
+    `Unwritable` if there is none.
+    """
     name = getattr(value, "__name__", "")
     inside = (getattr(value, "__module__", None) or "").split(".")
     paths = [".".join(inside[: end + 1]) for end in range(len(inside))] if inside[0] else BUILTINS

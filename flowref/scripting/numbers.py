@@ -1,4 +1,4 @@
-"""Arrays as source: short where they can be, with every digit where they must."""
+"""Arrays as source: short if possible, with every digit if necessary."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flowref.scripting.layout import WIDTH
 
 @dataclass(frozen=True)
 class Words:
-    """How a framework makes arrays: from numbers, filled with one number; ``writable``: whether
-    entries of an array can be set.
+    """The array functions of a framework: from numbers, zeros, filled; ``writable``: whether
+    entries can be assigned.
     """
 
     array: str
@@ -28,7 +28,7 @@ JAX = Words("jnp.array", "jnp.zeros", "jnp.full", False)
 
 
 def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> list[str]:
-    """The lines that assign an array of the default dtype, each number to so many significant
+    """Return the lines that assign an array of the default dtype, with ``digits`` significant
     digits.
     """
     values = np.asarray(values, dtype=np.float64)
@@ -68,7 +68,7 @@ def tensor(name: str, values: Array, digits: int = 17, words: Words = TORCH) -> 
 
 
 def number_literal(value: float, digits: int = 17) -> str:
-    """A number to so many significant digits, as Python reads it."""
+    """A number with ``digits`` significant digits, as Python source."""
     value = float(value)
     if not np.isfinite(value):
         return f'float("{value}")'

@@ -1,4 +1,4 @@
-"""Parts of expressions: what each is worth, as far as that is known, and how it is written."""
+"""Operands: parts of expressions with their value, if known, and their source."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class Operand:
-    """A part of an expression: its value as far as that is known, and how it is written. Without a
-    node it is a constant, which is written as its value.
+    """A part of an expression: its value, or `UNKNOWN`, and its source. Without a node it is a
+    constant, written as its value.
     """
 
     value: Any = UNKNOWN
@@ -28,12 +28,14 @@ class Operand:
 
     @property
     def constant(self) -> bool:
-        """Whether the value stands for itself."""
+        """Whether it is a constant."""
         return self.node is None
 
     @property
     def simple(self) -> bool:
-        """Whether it may stand wherever it is used: a constant, a name, or a container of some."""
+        """Whether it can be repeated wherever it is used: a constant, a name, or a container of
+        these.
+        """
         parts = (ast.Dict, ast.List, ast.Tuple, ast.Name, ast.Constant, ast.expr_context)
         if self.node is None:
             return True
@@ -55,7 +57,7 @@ def operand(value: Any) -> Operand:
 
 
 def is_name(node: ast.AST | None, name: str) -> bool:
-    """Whether a node is that name."""
+    """Whether a node is this name."""
     return isinstance(node, ast.Name) and node.id == name
 
 
@@ -65,7 +67,7 @@ def is_loaded_name(node: ast.AST) -> bool:
 
 
 def placed(node: ast.expr, context: ast.expr_context) -> Any:
-    """A name, attribute or entry that is read, or assigned to."""
+    """A name, attribute or entry with another context: read or assigned."""
     place: Any = copy.copy(node)
     place.ctx = context
     return place
@@ -78,7 +80,7 @@ def expression_value(node: ast.expr, values: dict[str, Any]) -> Any:
 
 
 def substitute_name(node: ast.AST, name: str, value: ast.AST) -> Any:
-    """An expression with another one where a name stands."""
+    """An expression with a name replaced by another expression."""
     return _Putting(name, value).visit(copy.deepcopy(node))
 
 
@@ -91,7 +93,7 @@ class _Putting(ast.NodeTransformer):
 
 
 def mutated(statements: Iterable[ast.stmt]) -> set[str]:
-    """Names of variables whose values are changed in place, or by a method at least."""
+    """Names of variables that are changed in place, or by a method."""
     owners: list[ast.expr] = []
     for part in (part for statement in statements for part in ast.walk(statement)):
         if isinstance(part, ast.AugAssign):
@@ -104,7 +106,7 @@ def mutated(statements: Iterable[ast.stmt]) -> set[str]:
 
 
 def import_bindings(statement: ast.Import | ast.ImportFrom) -> Env:
-    """What an import statement binds."""
+    """The names that an import statement binds."""
     names: Env = {}
     for alias in statement.names:
         if isinstance(statement, ast.ImportFrom):

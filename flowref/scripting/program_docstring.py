@@ -1,4 +1,4 @@
-"""The docstring of a program: what it shows, with which versions, and how far off it was."""
+"""The docstring of a program: law, observed error, circumstances and versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flowref.scripting.layout import WIDTH
 
 
 def heading(case: ReproductionCase, packages: Sequence[str] = ("torch", "numpy")) -> list[str]:
-    """The lines of the docstring. ``packages``: those whose versions it names."""
+    """The lines of the docstring. ``packages``: those whose versions are listed."""
     verdict, evidence = case.verdict, case.verdict.evidence
     target, title = clean(verdict.target), ""
     if case.target.adapter != USER:

@@ -1,4 +1,4 @@
-"""Random points of a set, as an expression in the words of a framework."""
+"""Random points of a set, as an expression of a framework."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from flowref.scripting.names import Unwritable
 
 
 def drawn_from(support: Support, normal: str, uniform: str) -> str:
-    """An expression for random points of a set, by those for normal numbers and for uniform ones of the
-    unit interval. Raises `Unwritable` for sets without a simple one.
+    """Return an expression for random points of a set, from those for normal numbers and for
+    uniform numbers on the unit interval. Raises: `Unwritable` for sets without a simple one.
     """
     if support.joint or support.kind == "product":
         raise Unwritable("random points of its domain take more than a line")

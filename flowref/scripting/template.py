@@ -1,4 +1,4 @@
-"""Templates: how a law is measured in the words of a framework, in a few lines."""
+"""Templates: a law measured with a framework, in a few lines."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Template:
-    """Lines of a program that end with ``off``, how far the law is from holding, or with ``wrong``.
+    """Lines of a program that end with ``off``, the residual of the law, or with ``wrong``.
 
-    They speak of ``flow``, of the points ``x``, ``(batch, *event)``, and of the calls ``forward(x)
-    -> (y, log-det)``, ``inverse``, ``log_prob``, ``sample`` and so on; of ``build()`` where they
-    need the object more than once. What depends on the case is written ``$name`` (see
-    `torch.writing.parts`).
+    They use ``flow``, the points ``x``, ``(batch, *event)``, and the calls ``forward(x) -> (y,
+    log-det)``, ``inverse``, ``log_prob``, ``sample`` and so on; ``build()`` if they need the object
+    more than once. Placeholders are written ``$name`` (see `filling` of each framework).
 
-    ``whole``: the batch is measured as it was recorded; else its points one by one.
-    ``when``: what the reason of the verdict must contain, a pattern, for the template to be tried.
-    ``which``: the call that it is about, where it is always the same; ``size``: that of the events
-    that it is for, 0 for any.
-    ``within``: how many times larger or smaller than the recorded residual ``off`` may be.
+    ``whole``: the recorded batch is measured; else its points one by one. ``when``: a pattern that
+    the reason of the verdict must contain. ``which``: the call, if it is always the same; ``size``:
+    of the events, 0 for any. ``within``: largest ratio between ``off`` and the recorded residual.
     """
 
     text: str

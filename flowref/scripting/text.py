@@ -1,4 +1,4 @@
-"""The text of a program: templates filled in, the names that they speak of, and its last lines."""
+"""The text of a program: filled templates, their names, and the last lines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flowref.scripting.variants import Variant
 
 
 def filled(template: Template, values: dict[str, str]) -> list[str]:
-    """The lines of a template with its names put in. Raises `Unwritable` where one means nothing
-    here.
+    """Return the lines of a template with its placeholders replaced. Raises: `Unwritable` if one
+    has no value here.
     """
     try:
         lines = [Substitution(line).substitute(values) for line in template.lines]
@@ -29,24 +29,24 @@ def filled(template: Template, values: dict[str, str]) -> list[str]:
 
 
 def used_in(text: str) -> set[str]:
-    """The names that a program speaks of."""
+    """The names that a program uses."""
     return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
 
 
 def stored_in(text: str) -> set[str]:
-    """The names that a program gives values to."""
+    """The names that a program assigns."""
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
     return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
 
 
 def asks_for_points(text: list[str]) -> bool:
-    """Whether a template takes the recorded points, rather than points of its own or none."""
+    """Whether a template uses the recorded points, rather than its own or none."""
     first = next((line for line in text if re.search(r"\bx\b", line.partition("#")[0])), "")
     return bool(first) and not (first.startswith("x = ") and not re.search(r"\bx\b", first[3:]))
 
 
 def ending(case: ReproductionCase, variant: Variant, measured: bool) -> list[str]:
-    """The verdict, in words and as the exit code."""
+    """The lines with the verdict, as text and exit code."""
     lines = []
     if measured:
         bound, why = threshold(case)
@@ -56,7 +56,7 @@ def ending(case: ReproductionCase, variant: Variant, measured: bool) -> list[str
 
 
 def threshold(case: ReproductionCase) -> tuple[str, str]:
-    """A round number between what rounding explains and what was seen, and why it is that."""
+    """Return a round number between explained rounding and the observed error, with a comment."""
     evidence = case.verdict.evidence
     if evidence is None:
         return "1e-9", ""

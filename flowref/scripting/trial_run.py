@@ -1,4 +1,4 @@
-"""Trying a program out: in a process of its own, in which flowref cannot be imported."""
+"""Trial runs of a program, in a process where flowref cannot be imported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """How a program ended, and what it printed to the standard output and error."""
+    """Exit code of a program, and its standard output and error."""
 
     code: int
     out: str
@@ -33,7 +33,7 @@ class ProgramOutcome:
 
     @property
     def off(self) -> float | None:
-        """The number that it printed, if it did."""
+        """The printed error; None without one."""
         found = re.findall(r"^off by (\S+)$", self.out, re.MULTILINE)
         return float(found[-1]) if found else None
 
@@ -42,7 +42,7 @@ Run = Callable[[str], ProgramOutcome]
 
 
 def run_standalone(text: str) -> ProgramOutcome:
-    """Run a program where flowref cannot be imported, in the present folder."""
+    """Run a program where flowref cannot be imported, in the current folder."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(text, encoding="utf-8")
@@ -55,8 +55,8 @@ def run_standalone(text: str) -> ProgramOutcome:
 
 
 def shows(outcome: ProgramOutcome, verdict: Verdict, within: float) -> bool:
-    """Whether a program showed what the verdict says: by its exit code, its last line, and a number
-    of the recorded size.
+    """Whether a program reproduces the verdict: by exit code, last line, and an error of the
+    recorded size.
     """
     last = (outcome.out.strip().splitlines() or [""])[-1]
     if verdict.status is Status.ERROR:

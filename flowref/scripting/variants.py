@@ -1,4 +1,4 @@
-"""Which programs are tried for a case, in their order."""
+"""The programs that are tried for a case, in order."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from flowref.scripting.case import ReproductionCase
 from flowref.scripting.template import Template
 
 CALLS = ("forward", "inverse", "log_prob")
-# Up to so many numbers are listed before random ones are tried in their place.
+# The most numbers that are listed before random ones are tried instead.
 LISTED = 24
 
 
 @dataclass(frozen=True)
 class Variant:
-    """How near to the record a program is: the simplest that shows the bug is the one to forward.
-
-    ``digits``: of the recorded points; 0 for random ones in their place. ``row``: the point that is
-    taken, None for the batch. ``warm``: after two batches in train mode. ``mended``: the library puts
-    moved parameters back into their valid set. ``which``: the call that a template is
-    about that speaks of one.
+    """How close a program is to the record; the simplest that shows the bug is used. ``digits``: of
+    the recorded points, 0 for random ones; ``row``: the point, None for the batch; ``warm``: after
+    two train-mode batches; ``mended``: after the library's repair of perturbed parameters;
+    ``which``: the call of a template about one.
     """
 
     template: Template
@@ -33,15 +31,15 @@ class Variant:
 
     @property
     def within(self) -> float:
-        """How many times larger or smaller than recorded the number may be; two batches in train
-        mode are never the same two.
+        """Largest ratio to the recorded number; larger after train-mode batches, which are drawn
+        anew.
         """
         return self.template.within * (100 if self.warm else 1)
 
 
 def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[Variant]:
-    """Programs from templates, from the simplest on: rounded points before exact ones, an object as built before
-    one that has lived.
+    """Yield the variants, the simplest first: rounded points before exact ones, a new object before
+    a used one.
     """
     rows, size = len(case.x), case.x[:1].size
     lived = case.condition.history != "fresh" and case.modular and not case.facts.given
@@ -59,7 +57,7 @@ def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[
 
 
 def _template_calls(case: ReproductionCase, template: Template) -> list[str]:
-    """The calls that a template may be about: the one that the verdict names, else each."""
+    """The calls that a template may be about: the one in the verdict's reason, else each."""
     offered = [name for name in CALLS if getattr(case.dialect, name) is not None]
     if case.condition.direction == "inverse":
         return ["inverse"]
@@ -69,5 +67,5 @@ def _template_calls(case: ReproductionCase, template: Template) -> list[str]:
         return [template.which]
     if "$which" not in template.text and "$results" not in template.text:
         return offered[:1]
-    told = [name for name in offered if re.search(rf"\b{name}\b", case.verdict.reason)]
-    return told[:1] or offered
+    named = [name for name in offered if re.search(rf"\b{name}\b", case.verdict.reason)]
+    return named[:1] or offered

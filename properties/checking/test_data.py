@@ -142,7 +142,7 @@ def test_rows_outside_the_domain_are_told() -> None:
     np.save("mixed.npy", np.concatenate([np.full((5, 3), 0.5), np.full((5, 3), 2.0)]))
     (line, *_) = described(target("?domain=unit"), Settings(data="mixed.npy"))
     assert "at 5 of 10 rows" in line and "5 more are not inside unit" in line
-    with pytest.raises(DataError, match="are not inside unit: scale them, or say"):
+    with pytest.raises(DataError, match="are not inside unit: scale them, or declare"):
         described(target("?domain=unit"), Settings(data="points.npy"))
     np.save("pixels.npy", np.tile([0.0, 0.5, 1.0], (10, 1)))
     with pytest.raises(DataError, match="they touch its ends; add noise to levels"):

@@ -109,7 +109,9 @@ def test_the_project_says_what_is_audited(project: Path) -> None:
     assert done.exit_code == 0, done.output
     assert pairs(project / "r.json") == PAIRS
     assert Report.load(project / "r.json").environment.profile == "quick"
-    assert "flowref: 2 targets of pyproject.toml; name SPECS to audit others" in done.stderr
+    assert (
+        "flowref: 2 targets declared in pyproject.toml; name SPECS to audit others" in done.stderr
+    )
 
 
 def test_the_command_line_stands_before_the_project(project: Path) -> None:

@@ -22,7 +22,7 @@ LOG_DETS = {
     "bits": "the right one over log 2",
     "constant": "the right one plus (D/2) log 2 pi",
     "log 2 once": "the right one plus (D-1) log 2",
-    "last left out": "that without the part of coordinate 2",
+    "last left out": "that without the term of coordinate 2",
     "matrix left out": "a term that does not depend on the input",
     "at the output": "that at the output instead of the input",
     "exponential": "the logarithm was not taken; if that is meant, say ?ladj_form=det",
@@ -35,7 +35,7 @@ LOG_DETS = {
 }
 INVERSES = {
     "shift stays": "off by the same vector at every point",
-    "identity": "what it was given: inverse changes nothing",
+    "identity": "its input: inverse changes nothing",
     "again": "forward applied twice",
     "reversed": "coordinates in reversed order",
     "two of three": "right but for coordinate 2 of 3",
@@ -55,8 +55,8 @@ UPDATES = {
     "deviation": "the running variance is moved by the deviation",
     "rows only": "the variance times N/(N-1) of the rows alone",
     "mean square": "the mean is not subtracted",
-    "momentum of the variance": "the momentum turned round",
-    "nothing taken away": "nothing is taken away",
+    "momentum of the variance": "the momentum reversed",
+    "nothing taken away": "the old one is not scaled by 1 - m",
 }
 OUTPUTS = {
     "eval by the batch": "the output in eval mode is that of train mode",

@@ -17,6 +17,7 @@ from flowref.proving.repairs import edited, edits, of_log_det, repairs
 from flowref.reporting import markdown
 from flowref.reporting.issue import issue
 from flowref.reporting.report import Report
+from flowref.scorecard import page
 
 ROWS, SIZE = 3, 4
 
@@ -156,7 +157,7 @@ def test_reports_keep_repairs_and_proofs(report: Report, brief: bool) -> None:
         (markdown.to_markdown, "- repair: test"),
         (Report.summary, "Repair: test_repairs.py:"),
         (Report.summary, "2 passed (2 proved)"),
-        (Report.to_html, "Repair</span> test_repairs.py:"),
+        (page, "Repair</span> test_repairs.py:"),
     ],
     ids=["Markdown", "screen", "count", "scorecard"],
 )

@@ -126,7 +126,7 @@ def test_what_cannot_be_compared_is_refused(other: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("other", "code", "said"),
     [
-        ("New", 0, "Weights in their order: net.0.weight as hidden.weight"),
+        ("New", 0, "Weights matched in order: net.0.weight as hidden.weight"),
         ("New", 0, "PROVED      same values of forward  flows.py:Old and flows.py:New"),
         ("Slip", 1, "DIFFERENT   log-dets of forward: "),
         ("Wide", 2, "their weights do not correspond"),

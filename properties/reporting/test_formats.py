@@ -158,7 +158,7 @@ def test_junit_says_once_what_was_not_judged() -> None:
     assert (root.attrib["tests"], root[0].attrib["skipped"]) == ("105", "5")
     notes = [(note.attrib["name"], note.attrib["value"]) for note in root.iter("property")]
     assert notes == [
-        ("taken for", "bijection"),
+        ("recognized as", "bijection"),
         ("not judged", "5 skipped: no inverse; say so"),
         ("laws about something else", "200"),
     ]
@@ -312,7 +312,7 @@ def test_a_summary_fits() -> None:
     assert text.count("<details>") == text.count("</details>") < 1200
     assert f"and {1200 - ROWS} more targets, {1200 - ROWS} of them failing." in text
     left = 1200 - text.count("<details>")
-    assert f"{left} more failures stand in the report" in text
+    assert f"{left} more failures are in the report" in text
 
 
 @pytest.mark.parametrize("status", OUTCOMES)

@@ -109,8 +109,8 @@ def test_a_summary_is_a_line_a_target_and_its_failures() -> None:
 
 
 def test_the_scorecard_is_one_call_away() -> None:
-    """`to_html` gives the page of the scorecard."""
-    assert report(FAILURE).to_html().lower().startswith("<!doctype html>")
+    """`flowref.scorecard.page` makes an HTML page of a report."""
+    assert flowref.scorecard.page(report(FAILURE)).lower().startswith("<!doctype html>")
 
 
 @DEEP

@@ -208,7 +208,7 @@ def test_what_was_not_judged_is_told() -> None:
     for words in (
         "it offers no inverse", "say ?inverse=g", "rounding alone moves it", "not run", "parameter scales 0, 0.3",
         "left undecided", "forward", "mutants", "The inverse is off by one part in a million",
-            "What the targets were taken for", "say ?event=3",
+            "What the targets were recognized as", "say ?event=3",
     ):  # fmt: skip
         assert words in seen
 
@@ -325,4 +325,4 @@ def test_cards_say_first_what_is_new_and_show_what_was_seen() -> None:
     assert found[yes.law].why.count("one row") == 4
     assert "-3" in found[other.law].inputs and not found[chance.law].inputs
     seen = Page(page(report)).text
-    assert "stands law target reason expires" in seen
+    assert "standing law target reason expires" in seen

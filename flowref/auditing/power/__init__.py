@@ -1,3 +1,3 @@
-"""How much the laws see: what is planted and caught, how small it may be, and how rarely correct code
-is accused.
+"""The power of the laws: planted defects that are caught, their smallest detectable size, and the
+rate of false alarms.
 """

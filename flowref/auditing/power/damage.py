@@ -1,4 +1,4 @@
-"""Everything that is planted: the mutants of the laws and the defects of the specimens, as targets."""
+"""Planted defects: the mutants of the laws and the defects of the specimens, as targets."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ MUTANT, SPECIMEN = "mutant", "specimen"
 
 @dataclass(frozen=True)
 class Damage:
-    """One planted defect.
-
-    ``spec``: the target that has it; ``laws``: ids of the laws of which at least one must be
-    violated; ``kind``: whether a law's own mutant plants it or a specimen of the zoo.
+    """One planted defect. ``spec``: its target; ``laws``: ids of which at least one must be
+    violated; ``kind``: mutant of a law or specimen of the zoo.
     """
 
     spec: str
@@ -23,7 +21,7 @@ class Damage:
 
 
 def damages() -> tuple[Damage, ...]:
-    """Every planted defect whose host can be loaded here, mutants at their default size."""
+    """Return every planted defect whose host can be loaded here, mutants at their default size."""
     planted = [
         Damage(
             str(registry.parse_target(mutant.host).with_options(mutant=mutant.id)),

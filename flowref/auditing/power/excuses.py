@@ -1,8 +1,8 @@
-"""Excuses by the defects that they let live: why laws said nothing of planted defects.
+"""Reasons for which laws missed planted defects.
 
-Two measurements. The kill matrix says of each planted defect which laws told, and why the laws that
-were to tell did not. Transplants put each mutant into further healthy code, in other styles than its
-host's, under its own law alone: there it is that excuses show.
+Two measurements: the kill matrix records, for each planted defect, the laws that reported it and
+why the expected ones did not; transplants put each mutant into further healthy code of other
+styles, under its own law.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flowref.auditing.power.kills import TELLING, Kill
 from flowref.auditing.worker import check_pair, guarded, undisturbed
 from flowref.model import Mutant, Silence, Status, Verdict, one_line, seed_of
 
-# Of which kind a silence is.
+# Kinds of silence.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
 TOLD, MISFIT = "told", "misfit"
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
@@ -27,8 +27,8 @@ NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
 
 @dataclass(frozen=True)
 class Transplant:
-    """What a law said of its own mutant in another host. ``outcome``: told, misfit (the mutant cannot
-    be put there), or of which kind the silence is; ``reason``: in the words of the verdict.
+    """The result of a law on its own mutant in another host. ``outcome``: told (reported), misfit
+    (the mutant does not fit), or the kind of silence; ``reason``: that of the verdict.
     """
 
     mutant: str
@@ -38,14 +38,14 @@ class Transplant:
 
     @property
     def law(self) -> str:
-        """The law whose mutant it is."""
+        """The law of the mutant."""
         return self.mutant.partition("#")[0]
 
 
 @dataclass(frozen=True)
 class Excuse:
-    """One reason, and what it let live: ``mutants`` in other hosts, ``planted`` defects of the kill
-    matrix that no law told of which is to. ``laws``: that gave it.
+    """One reason, and the defects missed because of it: ``mutants`` in other hosts, and ``planted``
+    defects of the kill matrix. ``laws``: those that gave it.
     """
 
     reason: str
@@ -56,14 +56,14 @@ class Excuse:
 
 
 def hosts_of(mutant: Mutant, hosts: Sequence[str]) -> list[str]:
-    """Healthy code in an order of the mutant's own, its host left out."""
+    """Return the hosts except the mutant's own, in an order that depends on the mutant."""
     others = [host for host in hosts if host != mutant.host]
     return sorted(others, key=lambda host: seed_of(mutant.id, host))
 
 
 def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
-    """What the law of a mutant says of it in another host; nothing is measured where the law is
-    about something else than that.
+    """Return the result of a mutant's law in another host; nothing is measured if the law does not
+    apply to the host.
     """
     silence = silence_of(mutant, host, settings)
     if silence is not None:
@@ -77,7 +77,7 @@ def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
 
 
 def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
-    """Why the law of a mutant says nothing of a host as it is, or None if it does."""
+    """Return why the law of a mutant does not apply to a healthy host; None if it does."""
     law = registry.find_law(mutant.law)
     condition = law.condition
     try:
@@ -89,7 +89,7 @@ def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
 
 
 def silence_kind(verdict: Verdict) -> str:
-    """Of which kind the silence of a verdict is; `TOLD` where it tells."""
+    """The kind of a verdict's silence; `TOLD` if it reports."""
     if verdict.status in TELLING:
         return TOLD
     if verdict.status is Status.NOT_APPLICABLE:
@@ -101,7 +101,9 @@ def silence_kind(verdict: Verdict) -> str:
 def transplants(
     mutants: Iterable[Mutant], hosts: Sequence[str], each: int, journal: Path, settings: Any
 ) -> Iterator[Transplant]:
-    """Every mutant in so many further hosts that take it; what the journal has is not done again."""
+    """Yield the transplants of every mutant into ``each`` fitting hosts; those in the journal are
+    not repeated.
+    """
     known = {(one.mutant, one.host): one for one in read_transplants(journal)}
     journal.parent.mkdir(parents=True, exist_ok=True)
     with journal.open("a", encoding="utf-8") as file:
@@ -115,13 +117,13 @@ def transplants(
                     one = transplanted(mutant, host, settings)
                     file.write(json.dumps(asdict(one)) + "\n")
                     file.flush()
-                # Where the law is about something else, the mutant says nothing about excuses.
+                # A host to which the law does not apply does not count.
                 fitting += one.outcome not in (MISFIT, ELSEWHERE)
                 yield one
 
 
 def read_transplants(journal: Path) -> list[Transplant]:
-    """What a journal has; a line that was cut off is left out."""
+    """Return the transplants of a journal; a truncated line is dropped."""
     if not journal.is_file():
         return []
     found = []
@@ -134,7 +136,7 @@ def read_transplants(journal: Path) -> list[Transplant]:
 
 
 def general(reason: str) -> str:
-    """A reason less its numbers, so that those of one kind are counted together.
+    """Return a reason without its numbers, to count equal kinds together.
 
     >>> general("3 points undecided: it has 12")
     '# points undecided: it has #'
@@ -143,7 +145,7 @@ def general(reason: str) -> str:
 
 
 def excuses(found: Iterable[Transplant], killed: Iterable[Kill]) -> tuple[Excuse, ...]:
-    """The reasons for which laws said nothing of a defect, those that let most live first."""
+    """Return the reasons for which laws missed a defect, those with the most defects first."""
     mutants: dict[tuple[str, str], set[str]] = {}
     planted: dict[tuple[str, str], set[str]] = {}
     laws: dict[tuple[str, str], set[str]] = {}
@@ -181,11 +183,11 @@ def excuses_to_json(rows: Sequence[Excuse], found: Sequence[Transplant]) -> dict
 
 
 def healthy_hosts() -> tuple[str, ...]:
-    """The healthy twins of the zoo: code as users write it, in many styles."""
+    """The healthy twins of the zoo: user code in many styles."""
     return tuple(sorted(registry.specimens()))
 
 
 def mutants_of(globs: Sequence[str]) -> tuple[Mutant, ...]:
-    """The mutants of the laws that globs name; of all, where there are none."""
+    """The mutants of the laws that match the globs; all without globs."""
     laws = {law.id for law in registry.select_laws(tuple(globs))}
     return tuple(mutant for mutant in registry.mutants() if mutant.law in laws)

@@ -13,16 +13,14 @@ from flowref.auditing.power.damage import Damage, damages
 from flowref.model import Status, Verdict
 from flowref.reporting.report import Report
 
-# Verdicts that tell the user of a defect.
+# Statuses that report a defect to the user.
 TELLING = (Status.VIOLATED, Status.ADVICE)
 
 
 @dataclass(frozen=True)
 class Kill:
-    """What became of one planted defect.
-
-    ``laws``: of which one must tell; ``killers``: ids of the laws that told; ``silence``: of the
-    ``laws`` that did not, why.
+    """The result for one planted defect. ``laws``: of which one must report it; ``killers``: the
+    laws that did; ``silence``: law -> why it did not, for the other ``laws``.
     """
 
     spec: str
@@ -33,16 +31,14 @@ class Kill:
 
     @property
     def caught(self) -> bool:
-        """Whether a law told that is to tell."""
+        """Whether one of the expected laws reported it."""
         return bool({*self.laws} & {*self.killers})
 
 
 @dataclass(frozen=True)
 class Strength:
-    """What one law caught over all planted defects.
-
-    ``kills``: defects that it tells of; ``alone``: those of which it alone tells; ``seconds``: what
-    all its pairs took.
+    """What one law caught of all planted defects. ``kills``: reported defects; ``alone``: those
+    that no other law reported; ``seconds``: of all its pairs.
     """
 
     law: str
@@ -52,33 +48,32 @@ class Strength:
 
 
 def matrix(options: Options, listener: AuditListener) -> Report:
-    """The audit of every planted defect by every law. An interrupted one is resumed by its journal."""
+    """Audit every planted defect under every law; an interrupted audit is resumed."""
     return conduct([damage.spec for damage in damages()], (), options, listener)
 
 
 def kills(report: Report, planted: Sequence[Damage] | None = None) -> tuple[Kill, ...]:
-    """What became of each planted defect, from the audit of all."""
+    """Return the result for each planted defect, from the audit of all."""
     groups = report.by_target()
     found = []
     for damage in planted if planted is not None else damages():
         verdicts = {verdict.law: verdict for verdict in groups.get(damage.spec, ())}
         killers = tuple(law for law, verdict in verdicts.items() if verdict.status in TELLING)
         silence = {
-            law: _why(verdicts.get(law)) for law in damage.laws if law not in killers
+            law: _silence_text(verdicts.get(law)) for law in damage.laws if law not in killers
         }  # fmt: skip
         found.append(Kill(damage.spec, damage.kind, damage.laws, killers, silence))
     return tuple(found)
 
 
-def _why(verdict: Verdict | None) -> str:
-    """Why a law did not tell, in the words of its verdict."""
+def _silence_text(verdict: Verdict | None) -> str:
     if verdict is None:
         return "it could not be loaded"
     return f"{verdict.status} {verdict.reason}".strip()
 
 
 def strengths(report: Report, killed: Sequence[Kill]) -> tuple[Strength, ...]:
-    """What each law caught, sorted by id."""
+    """Return what each law caught, sorted by id."""
     seconds = dict.fromkeys((note.id for note in report.laws), 0.0)
     for verdict in report.verdicts:
         seconds[verdict.law] += verdict.seconds
@@ -91,9 +86,7 @@ def strengths(report: Report, killed: Sequence[Kill]) -> tuple[Strength, ...]:
 
 
 def excuses(report: Report, killed: Sequence[Kill]) -> Counter[str]:
-    """Reason -> how many planted defects it let live: those that no law told of which is to, where
-    one of these gave this reason.
-    """
+    """Return reason -> number of planted defects missed because of it."""
     counts: Counter[str] = Counter()
     for kill in killed:
         if not kill.caught:
@@ -102,7 +95,7 @@ def excuses(report: Report, killed: Sequence[Kill]) -> Counter[str]:
 
 
 def kills_to_json(report: Report) -> dict[str, Any]:
-    """The matrix as plain values: what was planted, which laws told, and what each law caught."""
+    """The matrix as plain values: defects, the laws that reported them, and what each law caught."""
     killed = kills(report)
     return {
         "flowref": report.environment.flowref,

@@ -1,4 +1,4 @@
-"""Files of JSON lines, to which long measurements add and from which they go on."""
+"""JSON-lines files of long measurements, which append to them and resume from them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Record = TypeVar("Record")
 
 
 def read_lines(path: Path, make: Callable[[dict[str, Any]], Record], what: str) -> list[Record]:
-    """The records of a file, one a line; none where there is no file. ``what``: what a line holds.
+    """Return the records of a file, one per line; empty without a file. ``what``: a noun for a
+    line.
 
-    Raises: `ReportError` naming the line that holds something else.
+    Raises: `ReportError` naming an invalid line.
     """
     if not path.exists():
         return []
@@ -35,7 +36,7 @@ def read_lines(path: Path, make: Callable[[dict[str, Any]], Record], what: str) 
 
 
 def append_line(path: Path, record: Any) -> None:
-    """Add a dataclass to a file. Raises `ReportError` where it cannot be written."""
+    """Append a dataclass to a file. Raises: `ReportError` if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:

@@ -1,9 +1,8 @@
-"""How small a planted defect may be: the smallest size at which its law still tells.
+"""The smallest size of a planted defect that its law reports.
 
-Sizes form a ladder that falls by a constant factor. A law that tells of a defect is taken to tell of
-larger ones, so that the last step at which it does is searched for and not walked to: from a step that
-is sensible for such laws, by growing strides, then by halves. A step that a law misses costs all its
-batches, one that it tells costs the first.
+Sizes form a ladder with a constant factor. A law that reports a defect is assumed to report larger
+ones, so that the last reported step can be searched: from a typical step with growing strides, then
+by bisection. A missed step costs all batches of the law, a reported one only the first.
 """
 
 from __future__ import annotations
@@ -29,23 +28,21 @@ from flowref.model import (
     Verdict,
 )
 
-# Sizes fall by this factor until the law is silent.
+# The ratio of consecutive sizes.
 STEP = 10.0**0.5
 SMALLEST = 1e-18
-# Root seeds that a size must be caught under; a statistical law may be lucky once. While its step is
-# searched for, a few of them tell.
+# Root seeds under which a size must be reported, more for statistical laws; a few suffice during the
+# search.
 SEEDS, STATISTICAL_SEEDS, FEW = 1, 10, 2
-# Where laws that are judged against rounding mostly end.
+# A typical threshold of laws judged against rounding.
 ROUNDED = 3e-14
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The smallest size of a mutant that was caught under every seed.
-
-    ``smallest``: None where not even the largest declared size was; ``declared``: the sizes that
-    the mutant promises; ``seeds``: how many roots each size was tried under; ``seed``: the first of
-    them; ``digest``: of flowref's source.
+    """The smallest size of a mutant that was reported under every seed. ``smallest``: None if not
+    even the largest declared size was; ``declared``: the sizes that the mutant declares; ``seeds``:
+    root seeds per size; ``seed``: the first; ``digest``: of flowref's source.
     """
 
     mutant: str
@@ -61,9 +58,8 @@ class Threshold:
 def thresholds(
     path: Path, profile: str, seed: int, show: Callable[[Threshold, int, int], None]
 ) -> list[Threshold]:
-    """The threshold of every mutant that has sizes. Each is appended to a file of JSON lines; what
-    the same source found out stands in it, so that a later call goes on where one ended. ``show`` is
-    given each that is new, its number, and how many there are.
+    """Return the threshold of every mutant with sizes. Each is appended to a JSON-lines file; those
+    of the same source are reused. ``show`` receives each new one, its number and the total.
     """
     known = {
         one.mutant: one
@@ -80,7 +76,7 @@ def thresholds(
 
 
 def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Threshold:
-    """The smallest size of a mutant at which its law tells."""
+    """Return the smallest size of a mutant that its law reports."""
     law = registry.find_law(mutant.law)
     statistical = law.tolerance == STATISTICAL
     seeds = STATISTICAL_SEEDS if statistical else SEEDS
@@ -94,7 +90,7 @@ def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Thres
         every = range(seed, seed + roots)
         return all(caught(mutant, law, ladder[step], profile, root) for root in every)
 
-    # Of the declared sizes the smallest is tried first: where that is caught, so are the others.
+    # The smallest declared size is tried first: if it is reported, so are the others.
     last = next((step for step in range(first, -1, -1) if tells(step, seeds)), None)
     if last == first:
         roots = FEW if statistical else SEEDS
@@ -108,8 +104,8 @@ def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Thres
 
 
 def last_step(tells: Callable[[int], bool], low: int, guess: int, end: int) -> int:
-    """The last step below ``end`` at which something is told, which it is at ``low``, from a guess
-    on.
+    """Return the last step below ``end`` at which ``tells`` is true, which it is at ``low``; the
+    search starts at ``guess``.
 
     >>> [last_step(lambda step: step <= 7, 0, guess, 20) for guess in (1, 5, 8, 19)]
     [7, 7, 7, 7]
@@ -127,7 +123,7 @@ def last_step(tells: Callable[[int], bool], low: int, guess: int, end: int) -> i
 
 
 def falling(declared: tuple[float, ...]) -> Iterator[float]:
-    """The declared sizes, largest first, and then smaller and smaller ones."""
+    """Yield the declared sizes, largest first, then smaller ones by `STEP`."""
     yield from sorted(declared, reverse=True)
     size = min(declared) / STEP
     while size >= SMALLEST:
@@ -136,7 +132,7 @@ def falling(declared: tuple[float, ...]) -> Iterator[float]:
 
 
 def caught(mutant: Mutant, law: Law, size: float, profile: str, seed: int) -> bool:
-    """Whether the law of a mutant tells of it at a size."""
+    """Whether the law of a mutant reports it at a size."""
     host = registry.parse_target(mutant.host)
     target = host.with_options(mutant=f"{mutant.id}@{size!r}")
     settings = Settings("thorough" if law.thorough else profile, seed)
@@ -151,9 +147,9 @@ def _unwritten(target: Target, law: str | Law | None, settings: Any) -> Verdict:
 
 
 def read_thresholds(path: Path) -> Sequence[Threshold]:
-    """The thresholds of a file, the last of each mutant; none where there is no file.
+    """Return the thresholds of a file, the last of each mutant; empty without a file.
 
-    Raises: `ReportError` naming the line that is none.
+    Raises: `ReportError` naming an invalid line.
     """
     records = read_lines(path, _threshold, "smallest size of a mutant")
     return tuple({one.mutant: one for one in records}.values())

@@ -1,7 +1,7 @@
-"""The soak: healthy subjects under every law, under one root seed after another.
+"""The soak: healthy subjects under every law, with one root seed after another.
 
-No accusation in n pairs bounds the rate of false accusations per pair by 3/n with 95 % confidence
-(the rule of three: (1 - r)^n = 0.05 has r < 3/n).
+No false alarm in n pairs bounds their rate per pair by 3/n with 95 % confidence (the rule of three:
+(1 - r)^n = 0.05 has r < 3/n).
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ RULE = 3.0
 
 @dataclass(frozen=True)
 class Round:
-    """All healthy subjects under all laws, under one root seed.
-
-    ``digest``: of flowref's source; ``pairs``: that were judged; ``points``: that were judged in
-    them; ``alarms``: how many accuse or broke; ``accused``: these, as "target law: reason".
+    """All healthy subjects under all laws, with one root seed. ``digest``: of flowref's source;
+    ``pairs`` and ``points``: judged ones; ``alarms``: number of false alarms; ``accused``: these,
+    as "target law: reason".
     """
 
     seed: int
@@ -45,29 +44,29 @@ class Round:
 
 @dataclass(frozen=True)
 class Soak:
-    """Rounds together."""
+    """Several rounds."""
 
     rounds: tuple[Round, ...]
 
     @property
     def pairs(self) -> int:
-        """Pairs that were judged."""
+        """Number of judged pairs."""
         return sum(one.pairs for one in self.rounds)
 
     @property
     def points(self) -> int:
-        """Points that were judged."""
+        """Number of judged points."""
         return sum(one.points for one in self.rounds)
 
     @property
     def alarms(self) -> int:
-        """Accusations of healthy subjects."""
+        """Number of false alarms."""
         return sum(one.alarms for one in self.rounds)
 
     @property
     def bound(self) -> float | None:
-        """The rate of false accusations per pair that silence excludes with 95 % confidence; None
-        where there was one, or nothing was judged.
+        """The 95 % upper bound of the false-alarm rate per pair; None after an alarm, or without
+        pairs.
         """
         return RULE / self.pairs if self.pairs and not self.alarms else None
 
@@ -79,9 +78,9 @@ def soak(
     listener: AuditListener,
     show: Callable[[Round, Soak], None],
 ) -> Soak:
-    """Rounds under the root seeds ``options.seed``, + 1, ... until so many points were judged in all.
-    Each is appended to a file of JSON lines; rounds of the same source in it count, so that a soak
-    goes on where it was ended.
+    """Run rounds with root seeds ``options.seed``, + 1, ... until ``points`` points were judged.
+    Rounds are appended to a JSON-lines file; those of the same source count, so that a soak can be
+    resumed.
     """
     earlier = [one for one in read_rounds(path) if one.digest == own_digest()]
     done = Soak(tuple(one for one in earlier if one.profile == options.profile))
@@ -99,7 +98,7 @@ def soak(
 
 
 def round_of(seed: int, options: Options, listener: AuditListener) -> Round:
-    """One round. A KeyboardInterrupt ends it, and is raised again: half a round counts nowhere."""
+    """Run one round. A KeyboardInterrupt ends it and is raised again: partial rounds do not count."""
     report = conduct(healthy_specs(), (), replace(options, seed=seed), listener)
     if not report.complete:
         raise KeyboardInterrupt
@@ -107,7 +106,7 @@ def round_of(seed: int, options: Options, listener: AuditListener) -> Round:
 
 
 def soak_round(report: Report, seed: int, profile: str) -> Round:
-    """The round that an audit of all healthy subjects is."""
+    """The round of an audit of all healthy subjects."""
     judged = [verdict for verdict in report.verdicts if verdict.counts.held or verdict.evidence]
     accused = report.with_status(Status.VIOLATED, *BROKEN)
     return Round(
@@ -124,9 +123,9 @@ def soak_round(report: Report, seed: int, profile: str) -> Round:
 
 
 def read_rounds(path: Path) -> tuple[Round, ...]:
-    """The rounds of a file; none where there is no file.
+    """Return the rounds of a file; empty without a file.
 
-    Raises: `ReportError` naming the line that is no round.
+    Raises: `ReportError` naming an invalid line.
     """
     return tuple(read_lines(path, _round, "round of a soak"))
 

@@ -1,3 +1,1 @@
-"""What other programs read of a report, one module a format: each is a function from a report to
-text.
-"""
+"""Formats of a report for other programs, one module each: functions from a report to text."""

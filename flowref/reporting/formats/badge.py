@@ -1,4 +1,4 @@
-"""A report as a badge: the JSON that the endpoint of shields.io reads."""
+"""A report as a badge: JSON for the endpoint of shields.io."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flowref.reporting.report import Report
 
 
 def to_badge(report: Report) -> str:
-    """One line of words and a color: the gravest first, never green where nothing held."""
+    """Return a message and a color: the gravest outcome first, never green if nothing held."""
     message, color = _message_and_color(report)
     badge = {"schemaVersion": 1, "label": "flowref", "message": message, "color": color}
     return json.dumps(badge) + "\n"

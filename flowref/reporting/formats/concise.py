@@ -1,4 +1,4 @@
-"""A report as a line for each failure, ``file:line: law: message``, which editors and `grep` read."""
+"""A report as a line for each failure, ``file:line: law: message``, for editors and `grep`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from flowref.reporting.text import clean
 
 
 def to_concise(report: Report) -> str:
-    """The new failures, and first what could not be audited; of a construction of a library the
-    target stands in place of file and line.
+    """Return a line for each target that could not be audited and each new failure. Library targets
+    are named instead of file and line.
     """
     lines = [
         f"{clean(problem.spec)}: cannot be audited: {clean(problem.message)}"

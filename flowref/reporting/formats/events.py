@@ -1,7 +1,7 @@
-"""What happens in an audit, as JSON objects of one line each, for a program that follows it.
+"""The events of an audit as JSON lines, for a program that follows it.
 
-Every object has ``event``: started, share, pair, target, problem, notice or finished. A reader passes over
-events and fields that it does not know.
+Every object has ``event``: started, share, pair, target, problem, notice or finished. Readers
+should ignore unknown events and fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VERSION = 1
 
 
 def event_line(event: str, **fields: Any) -> str:
-    r"""One event as a line of text; numbers that JSON has not become null.
+    r"""Return one event as a line of text; numbers outside JSON become null.
 
     >>> event_line("notice", text="a")
     '{"event": "notice", "text": "a"}\n'
@@ -33,7 +33,7 @@ def event_line(event: str, **fields: Any) -> str:
 
 
 def started(flowref: str, targets: Sequence[str], laws: Sequence[str], earlier: int) -> str:
-    """The selection is made; ``earlier``: pairs that an interrupted audit left."""
+    """The audit starts; ``earlier``: number of pairs taken from an interrupted audit."""
     return event_line(
         "started",
         version=VERSION,
@@ -46,7 +46,7 @@ def started(flowref: str, targets: Sequence[str], laws: Sequence[str], earlier: 
 
 
 def pair(verdict: Verdict) -> str:
-    """A pair is done."""
+    """A pair is finished."""
     fields: dict[str, Any] = {"target": verdict.target, "law": verdict.law}
     fields |= {"status": str(verdict.status), "seconds": round(verdict.seconds, 6)}
     if verdict.reason:
@@ -70,7 +70,7 @@ def target(
     recognized: Recognized | None,
     known: Sequence[KnownFailure],
 ) -> str:
-    """All pairs of a target are done."""
+    """All pairs of a target are finished."""
     fields: dict[str, Any] = {"target": name, "counts": _counts(verdicts)}
     if recognized is not None:
         fields["kind"] = recognized.kind
@@ -87,12 +87,12 @@ def problem(one: Problem) -> str:
 
 
 def notice(text: str) -> str:
-    """Something that a user should know."""
+    """A message for the user."""
     return event_line("notice", text=text)
 
 
 def finished(report: Report) -> str:
-    """The audit is over; no event follows."""
+    """The audit ends; the last event."""
     return event_line(
         "finished",
         complete=report.complete,

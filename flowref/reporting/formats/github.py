@@ -1,4 +1,4 @@
-"""A report where GitHub shows it: a summary of the job, and a mark at the line of each failure."""
+"""A report for GitHub: a job summary, and an annotation at the line of each failure."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from flowref.reporting.outcomes import tally, violations
 from flowref.reporting.report import Report
 from flowref.reporting.text import clean
 
-# GitHub takes a summary of a mebibyte, and shows nothing of a longer one.
+# GitHub rejects summaries above one MiB.
 ROOM = 900_000
 # Level of a failure -> the command that marks it.
 COMMANDS = dict(zip(LEVELS, ("error", "warning", "notice"), strict=True))
-# Targets in a table; of more, those with failures.
+# The most targets in a table; above that, only failing ones are listed.
 ROWS = 60
 
 
 def to_summary(report: Report) -> str:
-    """The summary of a job, as Markdown: what came of it, the targets, each new failure folded."""
+    """Return the summary of a job as Markdown: outcome, targets, and each new failure folded."""
     found = list(failures(report))
     new = [one for one in found if not one.accepted]
     parts = [
@@ -36,7 +36,10 @@ def to_summary(report: Report) -> str:
         more = "\n" + "\n".join(_collapsed_failure(failure)) + "\n"
         if len((text + more).encode()) > ROOM:
             left = len(new) - index
-            return text + f"\n{left} more failures stand in the report; there is no room here.\n"
+            return (
+                text
+                + f"\n{left} more failures are in the report; this summary is limited in size.\n"
+            )
         text += more
     return text
 
@@ -73,7 +76,6 @@ def _target_table(report: Report) -> list[str]:
 
 
 def _collapsed_failure(failure: Failure) -> list[str]:
-    """A failure that opens when it is asked for."""
     verdict = failure.verdict
     title = f"{verdict.status} {verdict.law} in {verdict.target}: {failure.headline}"
     where = [f"Written in {code(f'{failure.path}:{failure.line}')}.", ""] if failure.path else []
@@ -88,8 +90,8 @@ def _collapsed_failure(failure: Failure) -> list[str]:
 
 
 def to_annotations(report: Report) -> str:
-    """A line for each new failure and each target that could not be audited, which GitHub shows
-    beside the source; those that another one explains are warnings, minor ones notices.
+    """Return a workflow command for each new failure and each target that could not be audited,
+    which GitHub shows next to the source; explained failures are warnings, minor ones notices.
     """
     lines = [f"::error title=flowref::{_data(problem.message)}" for problem in report.problems]
     new = [failure for failure in failures(report) if not failure.accepted]
@@ -103,7 +105,7 @@ def to_annotations(report: Report) -> str:
 
 
 def _data(text: str) -> str:
-    r"""Text of a workflow command, which ends with the line.
+    r"""Escape the text of a workflow command, which ends with the line.
 
     >>> _data("50%\nmore")
     '50%25%0Amore'
@@ -113,7 +115,7 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    """A property of a workflow command.
+    """Escape a property of a workflow command.
 
     >>> _property("a:b,c")
     'a%3Ab%2Cc'

@@ -1,7 +1,7 @@
-"""A report as Code Quality JSON, which GitLab shows in merge requests and beside the source.
+"""A report as Code Quality JSON, which GitLab shows in merge requests.
 
-An issue points at the line where its target is written; a construction of a library has none, and
-its issue names the target in place of a file. Its fingerprint is that of SARIF.
+An issue points at the line of its target; one of a library target names the target instead of a
+file. Its fingerprint is that of SARIF.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from flowref.reporting.report import Report
 from flowref.reporting.severity import LIKELIHOOD, SAMPLES, kind, severity
 from flowref.reporting.text import clean
 
-# What is wrong with results that are used.
+# Kinds of violations that make results wrong.
 GRAVE = (LIKELIHOOD, SAMPLES)
 
 
 def to_gitlab(report: Report) -> str:
-    """A list of issues: what could not be audited, new failures, and advice."""
+    """Return a JSON list of issues: targets that could not be audited, new failures, and advice."""
     issues = [_unloadable(problem) for problem in report.problems]
     issues += [_issue(one, _severity(one)) for one in failures(report) if not one.accepted]
     for verdict in report.with_status(Status.ADVICE):
@@ -32,7 +32,6 @@ def to_gitlab(report: Report) -> str:
 
 
 def _severity(failure: Failure) -> str:
-    """The word of GitLab's for how grave a failure is."""
     if failure.minor:
         return "minor"
     broken = failure.verdict.status is not Status.VIOLATED

@@ -1,11 +1,11 @@
 """A report as JUnit XML, which CI servers show as tests: a suite for each target, a case for each
-law that is about such things as it is.
+law that applies to its kind.
 
-A violation is a failure; what broke is an error; what is known, was not decided or is advice is
-skipped, with its reason, and so is a minor violation; what holds passes. Laws about something else are counted in a property of
-the suite, beside what keeps others from being judged. A target that could not be loaded is a suite
-with one error. Elements and attributes are those that Jenkins' schema knows, which is the narrowest
-in use; what holds is as short as it can be, since of a large audit it is nearly all.
+A violation is a failure; a crash, error or time-out is an error; known failures, undecided laws,
+advice and minor violations are skipped with their reason; laws that hold pass. The other laws are
+counted in a property of the suite, with the reasons that block laws. A target that could not be
+loaded is a suite with one error. Elements and attributes are restricted to Jenkins' schema, the
+narrowest in use; passing cases are as short as possible, since they are most of a large audit.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SKIPS = {
     Status.NOT_APPLICABLE: "not judged",
     Status.NOT_RUN: "not run",
 }
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 forbids, even escaped.
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# So many characters of a reason stand beside a case; lists of tests show a line.
+# The most characters of a reason in a case's message; lists of tests show one line.
 LINE = 200
 
 
@@ -80,9 +80,9 @@ def _suite(
 
 
 def _note(suite: ET.Element, report: Report, target: str, verdicts: Sequence[Verdict]) -> None:
-    """What the target was taken for, and what was not judged of it."""
+    """Properties: what the target was recognized as, and what was not judged."""
     recognized = report.recognized.get(target)
-    notes = [("taken for", recognized.kind)] if recognized and recognized.kind else []
+    notes = [("recognized as", recognized.kind)] if recognized and recognized.kind else []
     hints = recognized.hints if recognized else ()
     notes += [("not judged", line) for line in skipped_check_lines(verdicts, hints)]
     other = sum(not concerns(verdict) for verdict in verdicts)
@@ -102,7 +102,6 @@ def _case(verdict: Verdict) -> dict[str, str]:
 
 
 def _case_outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, Iterable[str]]:
-    """How a case counts, the message that goes with it, and what more is to be said."""
     if failure is not None:
         if verdict.minor and not failure.accepted:
             return SKIPPED, f"minor: {shortened(failure.headline, LINE)}", failure.details
@@ -120,7 +119,6 @@ def _case_outcome(verdict: Verdict, failure: Failure | None) -> tuple[str, str, 
 
 
 def _unloadable(problem: Problem) -> ET.Element:
-    """A target that could not be audited."""
     suite = ET.Element("testsuite", {"name": _safe(problem.spec)})
     names = {"classname": _safe(problem.spec), "name": "(loading)", "time": "0.000"}
     case = ET.SubElement(suite, "testcase", names)
@@ -138,7 +136,7 @@ def _count(suite: ET.Element, outcomes: Counter[str], seconds: float) -> None:
 
 
 def _safe(text: str) -> str:
-    r"""Text that XML can hold: what it cannot is made visible.
+    r"""Text with characters that XML forbids escaped visibly.
 
     >>> _safe("a\x00b")
     'a\\x00b'

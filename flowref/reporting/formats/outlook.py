@@ -1,6 +1,4 @@
-"""What the formats for other programs share: where a target stands, which failures count, and a
-failure in words.
-"""
+"""Shared by the formats: locations of targets, which failures count, and the text of a failure."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from flowref.reporting.severity import severity
 from flowref.reporting.text import clean, plain_statement
 from flowref.reporting.words import again, circumstances, explanations, inputs, remark, seen
 
-# As SARIF names them, the gravest first.
+# The names of SARIF, the gravest first.
 LEVELS = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A verdict that fails. ``path`` and ``line``: where the function at fault is written, or its
-    target, if that is known; ``known``: how it stands among known failures; ``cause``: the violation
-    that explains it; ``where``: the place with the name of the function.
+    """A verdict that fails. ``path`` and ``line``: of the function at fault or the target, if
+    known; ``known``: its known failure; ``cause``: the violation that explains it; ``where``: the
+    location with the function's name.
     """
 
     verdict: Verdict
@@ -37,26 +35,24 @@ class Failure:
 
     @property
     def accepted(self) -> bool:
-        """Whether it fails as it is known to, which counts as no failure."""
+        """Whether it fails as recorded, which counts as no failure."""
         return self.known is not None and self.known.standing is Standing.KNOWN
 
     @property
     def minor(self) -> bool:
-        """Whether it is less than what counts: a minor violation, or one that another one explains."""
+        """Whether it is minor or explained by another violation."""
         return self.verdict.minor or self.cause is not None
 
     @property
     def headline(self) -> str:
-        """What was seen against what was allowed, or how it broke: one line."""
+        """The observed numbers or the error, on one line."""
         verdict = self.verdict
-        told = seen(verdict) if verdict.status is Status.VIOLATED else ""
-        return told or clean(verdict.reason) or str(verdict.status)
+        numbers = seen(verdict) if verdict.status is Status.VIOLATED else ""
+        return numbers or clean(verdict.reason) or str(verdict.status)
 
     @property
     def details(self) -> list[str]:
-        """All that a maintainer needs, line by line: the law, the numbers, the case, what shows it
-        again.
-        """
+        """Lines for a maintainer: law, numbers, case, commands to reproduce."""
         verdict, case = self.verdict, self.verdict.counterexample
         lines = [f"the law: {plain_statement(self.statement)}"] if self.statement else []
         lines.append(f"seen: {self.headline}")
@@ -73,21 +69,19 @@ class Failure:
             lines.append(f"input: {inputs(case)}")
             lines.append(f"circumstances: {circumstances(case, verdict.part)}")
         if self.known is not None:
-            told = (self.known.reason, self.known.issue, self.known.detail)
-            words = "; ".join(clean(text) for text in told if text)
+            notes = (self.known.reason, self.known.issue, self.known.detail)
+            words = "; ".join(clean(text) for text in notes if text)
             lines.append(f"{str(self.known.standing).lower()}: {words}")
         return [*lines, *(f"again: {command}" for command in again(verdict))]
 
 
 def level(failure: Failure) -> str:
-    """How grave a failure is, one of `LEVELS`: a violation that another one explains is a warning, a
-    minor one a note.
-    """
+    """Return one of `LEVELS`: "warning" for an explained violation, "note" for a minor one."""
     return "note" if failure.verdict.minor else "warning" if failure.cause else "error"
 
 
 def failures(report: Report) -> Iterator[Failure]:
-    """The verdicts of a report that fail, known ones too, target by target."""
+    """Yield the failing verdicts of a report, known ones too, target by target."""
     statements = {note.id: note.statement for note in report.laws}
     known = {(one.target, one.law): one for one in report.known}
     for target, verdicts in by_target(report.verdicts).items():
@@ -105,6 +99,6 @@ def failures(report: Report) -> Iterator[Failure]:
 
 
 def target_location(report: Report, target: str) -> tuple[str, int]:
-    """The file and the line of a target's source; "" and 0 where the report does not tell."""
+    """Return file and line of a target's source; ``("", 0)`` if unknown."""
     recognized = report.recognized.get(target)
     return ("", 0) if recognized is None else (recognized.path, recognized.line)

@@ -1,9 +1,9 @@
-"""A report as SARIF 2.1.0, which code-scanning services show beside the source: a rule for each
-law, a result for each failure and each piece of advice.
+"""A report as SARIF 2.1.0, which code-scanning services show next to the source: a rule for each
+law, a result for each failure and each advice.
 
-A result points at the line where its target is written. A construction of a library has no line in
-the repository: its result names the target in place of a file. Its fingerprint is a hash of
-target and law, so that a service knows a failure again in the next run.
+A result points at the line of its target; one of a library target names the target instead of a
+file. Its fingerprint is a hash of target and law, so that a service recognizes a failure in the
+next run.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SCHEMA = (
 )
 ROOT = "%SRCROOT%"
 FINGERPRINT = "flowrefPair/v1"
-# The one fingerprint by which GitHub knows an alert again; without it, that of the line's text.
+# The fingerprint by which GitHub recognizes an alert; without it, GitHub hashes the line's text.
 LINE_HASH = "primaryLocationLineHash"
-# The first sentence of a statement, at most so long, is the title of its rule.
+# Largest length of a rule's title, the first sentence of its statement.
 TITLE = 120
 Json = dict[str, Any]
 
 
 def to_sarif(report: Report) -> str:
-    """The report as SARIF 2.1.0: JSON text."""
+    """Return the report as SARIF 2.1.0 JSON."""
     ranks = {note.id: rank for rank, note in enumerate(report.laws)}
     run = {
         "tool": {"driver": _driver(report)},
@@ -81,7 +81,7 @@ def _title(statement: str) -> str:
 
 
 def _invocation(report: Report) -> Json:
-    """How the audit went; what could not be loaded is told here, since no line is to blame."""
+    """The run; targets that could not be loaded are notifications, since they have no line."""
     environment = report.environment
     invocation: Json = {
         "executionSuccessful": report.complete and not report.problems,
@@ -123,7 +123,7 @@ def _failed(failure: Failure, ranks: dict[str, int]) -> Json:
 
 
 def _severity(verdict: Verdict) -> Json:
-    """What a violation makes wrong and by how much, in nats, as properties of its result."""
+    """What a violation makes wrong, and its size in nats, as properties of its result."""
     if verdict.status is not Status.VIOLATED:
         return {}
     said: Json = {"severity": kind(verdict.law), "minor": verdict.minor}
@@ -173,10 +173,10 @@ def _location(failure: Failure) -> Json:
 
 
 def result_fingerprint(verdict: Verdict) -> str:
-    """The same for the same target and law in every run."""
+    """A hash of target and law."""
     return hashed(f"{verdict.target}\0{verdict.law}")
 
 
 def hashed(text: str) -> str:
-    """A name of 32 letters for a text."""
+    """The first 32 hex digits of the text's SHA-256."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Pictures of violations, as inline SVG without any library: one module a kind."""
+"""Figures of violations as inline SVG, one module per kind."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ DRAWN: Mapping[str, Callable[[Figure], Markup]] = {
 
 
 def figure_plots(shown: Figure) -> list[Markup]:
-    """A figure drawn, beside what it compares if that is told; nothing where its kind is of a newer
-    flowref, or its numbers do not fit.
-    """
+    """Return the plots of a figure; none for an unknown kind or inconsistent numbers."""
     plots = [DRAWN[shown.kind]] if shown.kind in DRAWN else []
     if shown.kind == figure.SCALE:
         plots.append(agreement.agreement_plot)

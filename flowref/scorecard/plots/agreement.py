@@ -1,5 +1,5 @@
-"""What a flow reports against what it should be, point by point: a slip has a shape, a wrong factor a
-slope, a missing constant an offset.
+"""Reported against expected numbers, point by point: a wrong factor shows as a slope, a missing
+constant as an offset.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import linear
 
 SIDE = 232
-# Two numbers are drawn as equal up to this share of the range of all.
+# Numbers count as equal up to this share of the range.
 EQUAL = 1e-3
 
 
 def agreement_plot(shown: Figure) -> Markup:
-    """Points on a square, with the line on which both are equal; nothing where all lie on it."""
+    """Draw the points in a square, with the line of equality; empty if all lie on it."""
     pairs = list(zip(shown.of("expected"), shown.of("got"), strict=True))
     seen = [(e, g) for e, g in pairs if math.isfinite(e) and math.isfinite(g)]
     if len(seen) < 3:
@@ -39,6 +39,6 @@ def agreement_plot(shown: Figure) -> Markup:
     for (expected, got), wrong in zip(seen, off, strict=True):
         tip = f"{rounded_text(got, 6)} where {rounded_text(expected, 6)} is expected"
         parts.append(svg.dot(x.at(expected), y.at(got), 3.5, "bad" if wrong else "good", tip))
-    told = f"{sum(off)} of {len(seen)} points lie off the line on which both are equal"
-    parts.append(svg.paragraph(svg.LEFT + SIDE + 24, svg.TOP + 10, f"{told}.", "tick", 26))
-    return svg.svg_drawing(shown.note or "Agreement", told, *parts, height=svg.TOP + SIDE + 46)
+    caption = f"{sum(off)} of {len(seen)} points lie off the line of equality"
+    parts.append(svg.paragraph(svg.LEFT + SIDE + 24, svg.TOP + 10, f"{caption}.", "tick", 26))
+    return svg.svg_drawing(shown.note or "Agreement", caption, *parts, height=svg.TOP + SIDE + 46)

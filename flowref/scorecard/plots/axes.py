@@ -1,4 +1,4 @@
-"""Axes: where a number lies on paper, and which numbers are worth a tick."""
+"""Axes: positions of numbers in pixels, and ticks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ MINUS = "\N{MINUS SIGN}"
 
 @dataclass(frozen=True)
 class Axis:
-    """A range of numbers, ``low`` to ``high``, laid from ``start`` to ``end`` in pixels.
-
-    ``log``: by decades. A logarithmic axis has no zero: what is zero, or below ``low``, lies at its
-    foot, where `zero` says so.
+    """The numbers ``low`` to ``high`` at the pixels ``start`` to ``end``. ``log``: by decades;
+    ``zero``: with room for zero, and for numbers below ``low``, at the foot; ``labels``: explicit
+    ticks.
     """
 
     low: float
@@ -27,7 +26,7 @@ class Axis:
     labels: tuple[tuple[float, str], ...] = field(default=())
 
     def at(self, value: float) -> float:
-        """Where a number lies."""
+        """The pixel of a number."""
         low, high = (
             (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
         )
@@ -46,7 +45,7 @@ class Axis:
         return math.copysign(18.0, self.end - self.start) if self.zero else 0.0
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
-        """Numbers and their labels, at most so many."""
+        """Numbers with labels, at most ``most``."""
         if self.labels:
             return list(self.labels)
         if not self.log:
@@ -61,7 +60,7 @@ class Axis:
         return [(0.0, "0"), *listed] if self.zero else listed
 
     def minor(self) -> list[float]:
-        """Further ticks, without labels: the tenths of decades, where few decades are shown."""
+        """Ticks without labels: the tenths of decades, for at most four decades."""
         if not self.log or math.log10(self.high / self.low) > 4:
             return []
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
@@ -70,7 +69,7 @@ class Axis:
 
 
 def linear(values: Iterable[float], start: float, end: float, *, room: float = 0.05) -> Axis:
-    """A linear axis that holds all finite values."""
+    """A linear axis that contains all finite values."""
     finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
     low, high = min(finite), max(finite)
     if low == high:
@@ -80,8 +79,8 @@ def linear(values: Iterable[float], start: float, end: float, *, room: float = 0
 
 
 def decades(values: Iterable[float], start: float, end: float) -> Axis:
-    """A logarithmic axis of whole decades that holds all positive values, with room for zero where
-    that is among them.
+    """A logarithmic axis of whole decades that contains all positive values, with room for zero if
+    it occurs.
     """
     listed = list(values)
     positive = [value for value in listed if value > 0 and math.isfinite(value)] or [1.0]
@@ -92,7 +91,7 @@ def decades(values: Iterable[float], start: float, end: float) -> Axis:
 
 
 def round_ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two numbers.
+    """Round numbers in an interval.
 
     >>> round_ticks(0.0, 1.0, 6)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -108,7 +107,7 @@ def round_ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def tick_label(value: float) -> str:
-    """A tick's label."""
+    """The label of a tick."""
     if value == 0:
         return "0"
     if 1e-4 <= abs(value) < 1e5:
@@ -128,5 +127,5 @@ def decade(power: int) -> str:
 
 
 def finite_values(values: Sequence[float]) -> list[float]:
-    """Those that can be drawn."""
+    """The finite values."""
     return [value for value in values if math.isfinite(value)]

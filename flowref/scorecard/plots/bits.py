@@ -1,4 +1,4 @@
-"""How many bits were lost, beside how many rounding explains: one strip for every violation."""
+"""The bits that were lost, and those that rounding explains: a strip for every violation."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BAR = 16
 
 
 def strip(evidence: Evidence) -> Markup:
-    """The residual, what is allowed and what rounding explains, on an axis of bits; nothing where
-    no unit of rounding was judged at.
+    """Draw residual, allowance and explained rounding on an axis of bits; empty without a unit
+    roundoff.
     """
     whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
     floor = evidence.unit * evidence.scale
@@ -53,8 +53,8 @@ def strip(evidence: Evidence) -> Markup:
     ]
     parts.append(svg.legend(words, LEFT, 14))
     parts.append(svg.svg_text(RIGHT, 14, f"of {whole} bits", "tick end"))
-    told = (
+    caption = (
         f"{lost:.1f} of {whole} bits lost, off by {rounded_text(evidence.residual)}; rounding explains "
-        f"{explained:.1f}, allowed are {allowed:.1f}"
+        f"{explained:.1f}, {allowed:.1f} are allowed"
     )
-    return svg.svg_drawing("Bits lost", told, *parts, width=WIDTH, height=HEIGHT - 8)
+    return svg.svg_drawing("Bits lost", caption, *parts, width=WIDTH, height=HEIGHT - 8)

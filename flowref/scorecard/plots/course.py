@@ -1,4 +1,4 @@
-"""Running statistics against their true course, batch by batch."""
+"""Running statistics against their expected values, batch by batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flowref.scorecard.plots.axes import Axis, linear
 
 
 def course_plot(shown: Figure) -> Markup:
-    """What is recorded as points, what a known convention gives as a line."""
+    """Draw the recorded values as points, and those of the nearest known convention as a line."""
     recorded, expected = shown.of("recorded"), shown.of("expected")
     if len(recorded) != len(expected) or len(recorded) < 2:
         return Markup("")
@@ -35,5 +35,5 @@ def course_plot(shown: Figure) -> Markup:
         (abs(a - b) for a, b in zip(recorded, expected, strict=True) if math.isfinite(a - b)),
         default=math.nan,
     )
-    told = f"{shown.note or 'the running mean'} over {last} batches; at most {largest:.4g} apart"
-    return svg.svg_drawing("Running statistics", told, *parts)
+    caption = f"{shown.note or 'the running mean'} over {last} batches; at most {largest:.4g} apart"
+    return svg.svg_drawing("Running statistics", caption, *parts)

@@ -1,4 +1,4 @@
-"""A density in one or two dimensions, with its integral over what is shown."""
+"""A density in one or two dimensions, with its integral over the plotted region."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDE = 240
 
 
 def density_plot(shown: Figure) -> Markup:
-    """A curve over its area, or a map in nine steps from zero to the largest value."""
+    """Draw a curve over its area, or a map in nine steps from zero to the largest value."""
     if len(shown.of("low")) == 1:
         return _curve(shown)
     return _density_map(shown)
@@ -27,7 +27,7 @@ def _integral_text(shown: Figure) -> str:
     (integral, *_) = shown.of("integral") or (math.nan,)
     if not math.isfinite(integral):
         return shown.note
-    return f"its integral over what is shown is {integral:.6g}"
+    return f"its integral over this region is {integral:.6g}"
 
 
 def _curve(shown: Figure) -> Markup:
@@ -40,7 +40,7 @@ def _curve(shown: Figure) -> Markup:
     points = [(x.at(low + (k + 0.5) * width), y.at(v)) for k, v in enumerate(values)]
     parts = [
         svg.axes_frame(x, y, "x", "density p(x)"),
-        *_bars(bars, x, y),
+        *_sample_histogram(bars, x, y),
         svg.area(points, y.start, "allowed"),
         svg.polyline(points, "course"),
         svg.svg_text(svg.RIGHT, svg.TOP + 2, _integral_text(shown), "tick end"),
@@ -51,8 +51,7 @@ def _curve(shown: Figure) -> Markup:
     return svg.svg_drawing("Density", _integral_text(shown), *parts)
 
 
-def _bars(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
-    """A histogram of samples behind the curve."""
+def _sample_histogram(heights: Sequence[float], x: Axis, y: Axis) -> list[Markup]:
     wide = (x.end - x.start) / max(1, len(heights))
     return [
         svg.box(x.start + k * wide, y.at(h), wide - 1, y.start - y.at(h), "sampled")
@@ -93,12 +92,12 @@ def _density_map(shown: Figure) -> Markup:
     parts.append(svg.paragraph(bar + 82, svg.TOP + 34, _integral_text(shown), "tick", 17))
     if dots:
         parts.append(svg.legend([("dot", "sample", "samples")], bar + 82, svg.TOP + 130))
-    told = f"a map of p(x), at most {top:.4g}; {_integral_text(shown)}"
-    return svg.svg_drawing("Density", told, *parts, height=svg.TOP + SIDE + 46)
+    caption = f"a map of p(x), at most {top:.4g}; {_integral_text(shown)}"
+    return svg.svg_drawing("Density", caption, *parts, height=svg.TOP + SIDE + 46)
 
 
 def _cells(steps: Sequence[int], level: int, count: int, cell: float) -> str:
-    """All cells of one level as one path, runs along a row at once. The first row is the lowest."""
+    """All cells of one level as one SVG path, merged along rows; the first row is the lowest."""
     parts = []
     for row in range(count):
         cells = enumerate(steps[row * count : (row + 1) * count])

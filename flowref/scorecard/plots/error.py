@@ -1,5 +1,5 @@
-"""Error against input scale: how wrong a flow is along a ray through its counterexample, and how
-much of that rounding explains.
+"""Error against input scale, along a ray through the counterexample, with the part that rounding
+explains.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from flowref.scorecard.plots.axes import Axis, decades, tick_label
 
 
 def error_plot(shown: Figure) -> Markup:
-    """Errors as points over the line of what is allowed, both axes by decades; an error of zero
-    lies on the foot.
+    """Draw errors as points over the line of the allowance, on logarithmic axes; zero errors lie at
+    the foot.
     """
     rows = list(zip(shown.of("scale"), shown.of("error"), shown.of("allowed"), strict=True))
     drawable = [(s, e, a) for s, e, a in rows if math.isfinite(s) and s > 0 and math.isfinite(e)]
@@ -46,15 +46,15 @@ def error_plot(shown: Figure) -> Markup:
     words += [("dot", "ring", "counterexample")] if own else []
     parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
     lost = len(rows) - len(drawable)
-    told = (
+    caption = (
         f"{over} of {len(drawable)} points along a ray through the counterexample violate the law"
-        + (f"; {lost} more gave no finite number" if lost else "")
+        + (f"; {lost} more returned no finite number" if lost else "")
     )
-    return svg.svg_drawing("Error against input scale", told, *parts)
+    return svg.svg_drawing("Error against input scale", caption, *parts)
 
 
 def _clipped_axis(axis: Axis) -> Axis:
-    """At most 40 decades: what is smaller lies at the foot."""
+    """At most 40 decades; smaller values lie at the foot."""
     if math.log10(axis.high / axis.low) <= 40:
         return axis
     return Axis(axis.high * 1e-40, axis.high, axis.start, axis.end, log=True, zero=axis.zero)

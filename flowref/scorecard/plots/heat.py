@@ -1,4 +1,4 @@
-"""What a flow reports as its derivative minus what it is, entry by entry."""
+"""Reported minus true derivative, entry by entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIDE, STEPS, WRITTEN = 232, 4, 6
 
 
 def heat_plot(shown: Figure) -> Markup:
-    """A square an entry, in four steps to either side of zero."""
+    """Draw a square per entry, in four steps on either side of zero."""
     reported, true = shown.of("reported"), shown.of("true")
     columns = int(shown.of("columns")[0])
     if not reported or len(reported) != len(true) or columns < 1 or len(true) % columns:
@@ -60,9 +60,9 @@ def heat_plot(shown: Figure) -> Markup:
         parts.append(svg.svg_text(bar + 20, at, tick_label(float(f"{label:.2g}")), "tick"))
     what = shown.note or "reported minus true Jacobian"
     parts.append(svg.paragraph(bar + 92, head + 10, what, "label"))
-    told = f"{what}: {rows} by {columns} entries, at most {rounded_text(top)} in size"
+    caption = f"{what}: {rows} by {columns} entries, at most {rounded_text(top)} in size"
     tall = int(head + max(height, whole, 80.0) + 12)
-    return svg.svg_drawing("Jacobian", told, *parts, height=tall)
+    return svg.svg_drawing("Jacobian", caption, *parts, height=tall)
 
 
 def _step(gap: float, top: float) -> str:

@@ -1,6 +1,4 @@
-"""The probability integral transform of samples as a histogram, with the band in which uniform
-numbers stay.
-"""
+"""The probability integral transform of samples as a histogram, with the band of uniform numbers."""
 
 from __future__ import annotations
 
@@ -12,12 +10,12 @@ from flowref.model.figure import Figure
 from flowref.scorecard.plots import svg
 from flowref.scorecard.plots.axes import Axis, linear
 
-# Of a normal distribution: 99 of 100 bins of uniform numbers lie within so many deviations.
+# 99 of 100 bins of uniform numbers lie within this many standard deviations.
 DEVIATIONS = 2.576
 
 
 def histogram_plot(shown: Figure) -> Markup:
-    """Bars of relative frequency about 1; bins outside the band are marked."""
+    """Draw bars of relative frequency about 1; bins outside the band are marked."""
     counts = shown.of("counts")
     draws, bins = sum(counts), len(counts)
     if not draws or bins < 2:
@@ -53,8 +51,8 @@ def histogram_plot(shown: Figure) -> Markup:
         ("box", "allowed", "99 % of uniform bins"),
     ]
     parts.append(svg.legend(words, svg.LEFT + 4, svg.TOP + 2))
-    told = (
+    caption = (
         f"{draws:.0f} draws in {bins} bins; {outside} bins lie outside the band that holds 99 of 100 "
         f"bins of uniform numbers{'; ' + shown.note if shown.note else ''}"
     )
-    return svg.svg_drawing("Probability integral transform", told, *parts)
+    return svg.svg_drawing("Probability integral transform", caption, *parts)

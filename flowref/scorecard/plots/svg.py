@@ -1,7 +1,5 @@
-"""Drawings as inline SVG: elements, and the frame that plots share.
-
-Colors and strokes are classes of the page's style sheet, so that one drawing serves light and dark;
-nothing is styled in place.
+"""Inline SVG: elements, and the frame shared by plots. Colors and strokes are CSS classes, so that
+one drawing serves light and dark mode.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, WIDTH - 18, 16, HEIGHT - 46
 
 
 def element(tag: str, *content: object, **attributes: object) -> Markup:
-    """An element; ``class_`` is its class, and underscores in names of attributes are hyphens."""
+    """An SVG element; ``class_`` is its class, and underscores in attribute names become hyphens."""
     named = "".join(
         f' {name.rstrip("_").replace("_", "-")}="{escape(_rounded_coordinate(value))}"'
         for name, value in attributes.items()
@@ -29,25 +27,25 @@ def element(tag: str, *content: object, **attributes: object) -> Markup:
 
 
 def _rounded_coordinate(value: object) -> object:
-    """Coordinates to a tenth of a pixel."""
+    """Round coordinates to a tenth of a pixel."""
     return f"{value:.1f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
 def svg_drawing(
-    title: str, told: str, *parts: Markup, width: int = WIDTH, height: int = HEIGHT
+    title: str, caption: str, *parts: Markup, width: int = WIDTH, height: int = HEIGHT
 ) -> Markup:
-    """A drawing with its title, and what it shows in words for those who do not see it."""
+    """A drawing with its title, and a description for screen readers."""
     return element(
         "svg",
         element("title", title),
-        element("desc", told),
+        element("desc", caption),
         *parts,
         class_="plot",
         viewBox=f"0 0 {width} {height}",
         width=width,
         height=height,
         role="img",
-        aria_label=f"{title}. {told}",
+        aria_label=f"{title}. {caption}",
     )
 
 
@@ -82,12 +80,12 @@ def svg_line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
 
 
 def svg_text(x: float, y: float, content: str, style: str) -> Markup:
-    """A text; its class says where it is anchored."""
+    """A text; its class sets the anchor."""
     return element("text", content, x=float(x), y=float(y), class_=style)
 
 
 def paragraph(x: float, y: float, words: str, style: str, width: int = 22) -> Markup:
-    """Words in lines of so many letters."""
+    """Text wrapped to ``width`` characters."""
     lines = textwrap.wrap(words, width)
     return element("g", *(svg_text(x, y + 15 * k, line, style) for k, line in enumerate(lines)))
 
@@ -98,7 +96,7 @@ def polyline(points: Iterable[tuple[float, float]], style: str) -> Markup:
 
 
 def area(points: Sequence[tuple[float, float]], foot: float, style: str) -> Markup:
-    """What lies between a line and the foot of the plot."""
+    """The area between a line and the foot of the plot."""
     if not points:
         return Markup("")
     ends = [(points[0][0], foot), *points, (points[-1][0], foot)]
@@ -112,7 +110,7 @@ def _polyline_points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dot(x: float, y: float, radius: float, style: str, tip: str = "") -> Markup:
-    """A point; ``tip``: what is told of it on hovering."""
+    """A point; ``tip``: the text shown on hovering."""
     content = (element("title", tip),) if tip else ()
     return element("circle", *content, cx=float(x), cy=float(y), r=radius, class_=style)
 
@@ -132,7 +130,7 @@ def box(x: float, y: float, width: float, height: float, style: str, tip: str = 
 
 
 def legend(entries: Sequence[tuple[str, str, str]], x: float, y: float) -> Markup:
-    """Which mark is what: (shape, class, words), side by side. Shapes: dot, line, box."""
+    """A legend of (shape, class, words) in a row. Shapes: dot, line, box."""
     parts: list[Markup] = []
     for shape, style, words in entries:
         if shape == "dot":

@@ -116,7 +116,7 @@
     const t = state.turned ? column : line, l = state.turned ? line : column;
     return { targets: t.members, laws: l.members, target: t.index, law: l.index };
   };
-  const told = (target, law) => {
+  const details = (target, law) => {
     const row = data.targets[target], letter = row.letters[law];
     if (letter === "h") {
       if (!row.held) return "";
@@ -148,7 +148,7 @@
         cell.className = one.style;
         if (view.words) {
           cell.classList.add("words");
-          cell.append(make("b", "", one.icon), one.style === "explained" ? one.brief : one.word.split(":")[0], make("span", "", told(pair.target, pair.law)));
+          cell.append(make("b", "", one.icon), one.style === "explained" ? one.brief : one.word.split(":")[0], make("span", "", details(pair.target, pair.law)));
         } else cell.textContent = one.icon;
         cell.setAttribute("aria-label", `${targets.names[pair.target]}, ${laws.names[pair.law]}: ${one.word}`);
         cell.title = `${targets.names[pair.target]}\n${laws.names[pair.law]}: ${one.word}`;
@@ -328,7 +328,7 @@
     render(true);
   };
 
-  // What is told of one cell.
+  // Details of one cell.
   const pairBox = $("pair");
   const close = () => { pairBox.hidden = true; pairBox.replaceChildren(); state.chosen = null; };
   const show = (line, column) => {
@@ -343,7 +343,7 @@
     } else {
       const one = outcome.get(letterAt(pair.target, pair.law));
       head.append(make("span", `cell ${one ? one.style : "idle"}`, one ? one.icon : ""), make("code", "", laws.names[pair.law]), " in ", make("code", "", targets.names[pair.target]));
-      const why = told(pair.target, pair.law);
+      const why = details(pair.target, pair.law);
       pairBox.append(head, make("p", "", `${one ? one.word : "not in this report"}${why ? `: ${why}` : ""}`));
       const card = data.cards[`${pair.target},${pair.law}`];
       if (card) {

@@ -1,4 +1,4 @@
-"""Programs in JAX's words."""
+"""Programs for JAX."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["TEMPLATES", "programs"]
 def programs(
     verdict: Verdict, law: Law, target: Target, recipe: Recipe
 ) -> Iterator[tuple[Callable[[], list[str]], float]]:
-    """What writes each program that may show a case, the simplest first, and how many times larger
-    or smaller than recorded its number may be. Writing raises `Unwritable` where a part of it has
-    no short form.
+    """Yield writers of the programs that may show a case, the simplest first, with the largest
+    ratio of their number to the recorded one. A writer raises `Unwritable` if a part has no short
+    form.
     """
     case = rebuilt_case(verdict, law, target, recipe)
     for variant in variants(case, TEMPLATES[law.base]):

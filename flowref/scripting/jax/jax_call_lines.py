@@ -1,4 +1,4 @@
-"""The calls that a program makes, as functions of its own: how the object is spoken to."""
+"""The calls of a program, as functions that follow the object's calling convention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowref.scripting.layout import unparsed
 from flowref.scripting.names import Unwritable
 from flowref.scripting.operands import Operand, variable_operand
 
-# Call -> what it takes, after the object.
+# Call -> its parameter, after the object.
 TAKES = {
     "forward": "x", "inverse": "z", "log_prob": "x", "score": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
     "sample_log_prob": "n", "bits_per_dim": "x",
@@ -23,7 +23,9 @@ TAKES = {
 
 
 def calling(case: ReproductionCase, which: str, inliner: Inliner) -> list[str]:
-    """The function of one call; what draws takes a key as well."""
+    """Return the function of one call; one that samples also takes a key. Raises: `Unwritable` if
+    there is no such call.
+    """
     speak, taken = getattr(case.dialect, which), TAKES[which]
     if speak is None:
         raise Unwritable(f"it offers no {which}")
@@ -33,7 +35,7 @@ def calling(case: ReproductionCase, which: str, inliner: Inliner) -> list[str]:
     with jax_sandbox(0, case.condition.dtype):
         if case.context is not None:
             context = variable_operand("context", jnp.asarray(case.context, case.condition.dtype))
-        # With values at hand, conditions on what a call returns are decided as they were in the audit.
+        # With an example, conditions on returned values are decided as in the audit.
         for argument in (_example_argument(case, which), None):
             given = {"obj": variable_operand("flow", case.obj), "taken": _operand(taken, argument)}
             given["context"] = context
@@ -58,7 +60,7 @@ def _operand(name: str, value: Any) -> Operand:
 
 
 def _example_argument(case: ReproductionCase, which: str) -> Any:
-    """An argument of a call, for a try; None where there is none at hand."""
+    """An argument for a trial call; None if there is none."""
     if TAKES[which] == "n":
         return 2
     x = jnp.asarray(case.x, case.condition.dtype)
@@ -67,5 +69,5 @@ def _example_argument(case: ReproductionCase, which: str) -> Any:
     context = None if case.context is None else jnp.asarray(case.context, x.dtype)
     try:
         return case.dialect.forward(case.obj, x, context)[0]
-    except Exception:  # what forward does is what the program is to show
+    except Exception:  # the program will show what forward raises
         return None

@@ -1,4 +1,4 @@
-"""A case with its object of JAX: as it is built, and in the recorded condition."""
+"""A case with its JAX object, as built and in the recorded condition."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flowref.scripting.case import ReproductionCase
 
 
 def rebuilt_case(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> ReproductionCase:
-    """The recorded case, its object built anew; arrays are not moved."""
+    """Return the recorded case with its object rebuilt; arrays are not perturbed."""
     assert verdict.counterexample is not None
     recorded = verdict.counterexample.condition
-    # Cases of objects that run in float32 only may say float64, as they were asked for.
+    # Cases of objects that run only in float32 may record the requested float64.
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     with jax_sandbox(build_seed(recorded.seed), name):
         before = states()
@@ -44,7 +44,7 @@ def rebuilt_case(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> 
 
 
 def states() -> dict[str, str]:
-    """The states of the generators that are the process's; keys of JAX are the code's own."""
+    """The states of numpy's and Python's generators; JAX keys belong to the code."""
     held = np.random.get_state(legacy=False)["state"]
     numpy = f"{np.asarray(held['key']).tobytes()!r} {held['pos']}"
     return {"numpy": numpy, "random": repr(random.getstate())}

@@ -1,4 +1,4 @@
-"""The lines that build an object of JAX: as a user does, and then in the condition that was recorded."""
+"""Lines that build a JAX object in the recorded condition."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from flowref.scripting.random_points import drawn_from
 
 
 def seeds(case: ReproductionCase) -> list[str]:
-    """The lines that seed what the builder draws from, beside keys of its own."""
+    """The lines that seed the generators of the builder, besides its own keys."""
     seed = build_seed(case.condition.seed)
     lines = {"numpy": f"np.random.seed({seed % 2**32})", "random": f"random.seed({seed})"}
     return [lines[generator] for generator in case.draws]
 
 
 def construction_lines(case: ReproductionCase, inliner: Inliner) -> tuple[list[str], list[str]]:
-    """The lines before, which import and define, and those that give ``flow`` in the case's dtype."""
+    """Return the lines before, which import and define, and those that assign ``flow`` in the
+    case's dtype.
+    """
     before, lines = constructed(case, inliner)
     leaves, tree = leaves_and_tree(case.as_built)
     if any(str(leaf.dtype) != case.condition.dtype for leaf in leaves):
@@ -42,7 +44,7 @@ def construction_lines(case: ReproductionCase, inliner: Inliner) -> tuple[list[s
 
 
 def moved_array_lines(case: ReproductionCase) -> list[str]:
-    """The lines that move the arrays as they were moved."""
+    """The lines that perturb the arrays as in the case."""
     scale, fixed = case.condition.scale, case.facts.promises.get("fixed")
     flags = moving(case.obj)
     if not scale or fixed or not any(flags):
@@ -63,6 +65,6 @@ def moved_array_lines(case: ReproductionCase) -> list[str]:
 
 
 def random_points(support: Support, shape: tuple[int, ...], seed: int = 1) -> str:
-    """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
+    """An expression for random points of a set. Raises: `Unwritable` for sets without a simple one."""
     given = f"(jax.random.key({seed}), {shape})"
     return drawn_from(support, f"jax.random.normal{given}", f"jax.random.uniform{given}")

@@ -1,4 +1,4 @@
-"""What the names in a template stand for, in one case."""
+"""The values of a template's placeholders in one case."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flowref.scripting.jax.jax_object_lines import random_points
 from flowref.scripting.names import Unwritable
 from flowref.scripting.numbers import number_literal
 
-# Where the mass of a density is looked for on an axis without an end.
+# Half-width of the integration range on an unbounded axis.
 REACH = 40.0
 # Rows of an ordinary batch.
 ORDINARY = 16
 
 
 def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
-    """Name -> text. ``which``: the call that the template is about; ``rows``: how many points there
-    are.
+    """Return placeholder -> text. ``which``: the call that the template is about; ``rows``: number
+    of points.
     """
     facts, dialect, shape = case.facts, case.dialect, case.facts.event_shape
     size, latent = math.prod(shape), facts.latent_shape or shape

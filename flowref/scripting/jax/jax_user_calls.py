@@ -1,5 +1,5 @@
-"""How users' objects of JAX are called, as a user writes it: their dialects are one function with a
-record of how each method is called (`flowref.adapters.user.jax`), which is read here.
+"""Calls of users' JAX objects as a user writes them, from the record of each call in their dialects
+(`flowref.adapters.user.jax`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from flowref.scripting.names import Unwritable
 
 
 def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | None:
-    """The function of one call of a user's object; None for a dialect of a library."""
+    """Return the function of one call of a user's object; None for a dialect of a library."""
     way = speak.keywords.get("way") if isinstance(speak, partial) else None
     if way is None:
         return None
     method = _method_source(way.method)
     if taken == "n":
-        return _drawing(way, which, method)
+        return _sampler_source(way, which, method)
     if way.keyed:
         raise Unwritable("its calls take a key")
     if getattr(way, "running", ""):
@@ -36,7 +36,7 @@ def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | Non
 
 
 def _return_statements(call: str, reading: Any) -> list[str]:
-    """The statements that read the value and the log-det of what a call returns."""
+    """The statements that extract value and log-det from what a call returns."""
     read = reading.value, reading.ladj
     if reading.usual:
         return [f"return {call}" + ", None" * (not isinstance(reading.ladj, partial))]
@@ -56,11 +56,11 @@ def _method_source(name: str) -> str:
 
 
 def _separate_log_det_source(way: Any, method: str, context: bool) -> list[str]:
-    """A value, and its log-det as another method tells it."""
+    """A value, and its log-det from a separate method."""
     if context:
-        raise Unwritable("its calls take contexts, and its log-det a method of its own")
-    beside, sign = _method_source(way.log_det), "-" if way.negated else ""
-    called, asked = (f"jax.vmap({one})" if way.single else one for one in (method, beside))
+        raise Unwritable("its calls take contexts, and its log-det has a separate method")
+    log_det_method, sign = _method_source(way.log_det), "-" if way.negated else ""
+    called, asked = (f"jax.vmap({one})" if way.single else one for one in (method, log_det_method))
     ends = ("value", "points") if way.negated else ("points", "value")
     return [
         f"value = {called}(points)",
@@ -68,7 +68,7 @@ def _separate_log_det_source(way: Any, method: str, context: bool) -> list[str]:
     ]
 
 
-def _drawing(way: Any, which: str, method: str) -> list[str]:
+def _sampler_source(way: Any, which: str, method: str) -> list[str]:
     """A sampler, which takes a number or a shape and a key."""
     values = {"key": "key", "number": "n", "shape": "(n,)", "context": "context"}
     if way.single:

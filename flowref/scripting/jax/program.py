@@ -1,4 +1,4 @@
-"""A program for one recorded case, from a template and a choice of how near to the record it is."""
+"""A program for one recorded case, from a template and a variant."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flowref.scripting.program_docstring import heading
 from flowref.scripting.text import asks_for_points, ending, filled, stored_in, used_in
 from flowref.scripting.variants import Variant
 
-# What templates may use without saying so.
+# Names that templates may use -> their imports.
 IMPORTS = {
     "np": "import numpy as np",
     "jnp": "import jax.numpy as jnp",
@@ -32,12 +32,12 @@ TAKEN = {
     "flow", "x", "z", "n", "y", "v", "context", "off", "wrong", "key", "keys", "rng", "leaves", "tree",
     "leaf", "place",
 }  # fmt: skip
-# Points of a batch that is too large to be listed.
+# Number of random points that replace a batch too large to list.
 PLAIN_ROWS = 8
 
 
 def program(case: ReproductionCase, variant: Variant) -> list[str]:
-    """The lines of the program. Raises `Unwritable` where a part of it has no short form."""
+    """Return the lines of the program. Raises: `Unwritable` if a part has no short form."""
     rows = 1 if variant.row is not None else len(case.x)
     text = filled(variant.template, filling(case, variant.which, rows))
     whole = "\n".join(text)
@@ -75,7 +75,6 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
 
 
 def _input_lines(case: ReproductionCase, variant: Variant) -> list[str]:
-    """The lines that give the points and contexts."""
     x, context = case.x, case.context
     if variant.row is not None:
         x = x[variant.row : variant.row + 1]

@@ -1,4 +1,4 @@
-"""A program for one recorded case, from a template and a choice of how near to the record it is."""
+"""A program for one recorded case, from a template and a variant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flowref.scripting.torch.torch_object_lines import (
 from flowref.scripting.torch.torch_template_values import again, filling
 from flowref.scripting.variants import Variant
 
-# What templates may use without saying so.
+# Names that templates may use -> their imports.
 IMPORTS = {
     "np": "import numpy as np", "math": "import math", "copy": "import copy", "io": "import io",
     "pickle": "import pickle", "contextlib": "import contextlib", "nn": "from torch import nn",
@@ -36,15 +36,15 @@ IMPORTS = {
 TAKEN = {
     "flow", "x", "z", "n", "u", "y", "v", "context", "off", "wrong", "parameter", "generator", "build",
 }  # fmt: skip
-# Points of a batch that is too large to be listed.
+# Number of random points that replace a batch too large to list.
 PLAIN_ROWS = 8
-# How templates ask for images, and up to how many numbers they are written down instead.
+# The line by which templates use images, and the most numbers that are listed instead.
 IMAGES = "z = forward(x)[0].detach().clone()"
 FEW = 16
 
 
 def program(case: ReproductionCase, variant: Variant) -> list[str]:
-    """The lines of the program. Raises `Unwritable` where a part of it has no short form."""
+    """Return the lines of the program. Raises: `Unwritable` if a part has no short form."""
     rows = 1 if variant.row is not None else len(case.x)
     values = filling(case, variant.which, rows)
     text = filled(variant.template, values)
@@ -58,7 +58,7 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
     warm = _warmed(case) if variant.warm else []
     needed = [which for which in TAKES if which in used or any(f"{which}(" in w for w in warm)]
     functions = {which: calling(case, which, inliner, several) for which in needed}
-    text, points = _pointed(case, variant, text)
+    text, points = _template_and_point_lines(case, variant, text)
     used = used_in("\n".join(text))
     body, functions = put_in([*warm, *text], functions)
     moved, evaluated = moving(case), eval_mode_lines(case)
@@ -99,11 +99,11 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(flat)).splitlines()
 
 
-def _pointed(
+def _template_and_point_lines(
     case: ReproductionCase, variant: Variant, text: list[str]
 ) -> tuple[list[str], list[str]]:
-    """The lines of a template, and before them those of its points: the recorded ones, or what
-    forward made of them where nothing else is asked of it.
+    """The lines of a template, and the lines of its points: the recorded ones, or their images if
+    forward is used for nothing else.
     """
     rest = [line for line in text if line not in ("z = x", IMAGES)]
     if "z = x" in text:
@@ -125,14 +125,13 @@ def _warmed(case: ReproductionCase) -> list[str]:
 
 
 def _input_lines(case: ReproductionCase, variant: Variant, name: str, x: Array) -> list[str]:
-    """The lines that give the points and contexts."""
     context = case.context
     if variant.row is not None:
         x = x[variant.row : variant.row + 1]
         context = None if context is None else context[variant.row : variant.row + 1]
     lines = []
     if not variant.digits:
-        # What is stated of many rows is seen in many.
+        # A law about many rows needs many.
         rows = len(x) if case.law.rows else min(len(x), PLAIN_ROWS)
         shape = (rows, *x.shape[1:])
         lines += (

@@ -1,4 +1,4 @@
-"""The calls that a program makes, as functions of its own: how the object is spoken to."""
+"""The calls of a program, as functions that follow the object's calling convention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flowref.scripting.layout import unparsed
 from flowref.scripting.names import Unwritable
 from flowref.scripting.operands import Operand, variable_operand
 
-# Call -> what it takes, after the object.
+# Call -> its parameter, after the object.
 TAKES = {
     "forward": "x", "inverse": "z", "push": "x", "log_prob": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
     "rsample": "n", "sample_log_prob": "n", "cdf": "x", "icdf": "u", "bits_per_dim": "x", "loss": "x", "score": "x",
@@ -26,7 +26,9 @@ WITHOUT_CONTEXT = ("cdf", "icdf")
 def calling(
     case: ReproductionCase, which: str, inliner: Inliner, several: bool = False
 ) -> list[str]:
-    """The function of one call. ``several``: it is made with other contexts as well."""
+    """Return the function of one call. ``several``: it is also called with other contexts. Raises:
+    `Unwritable` if there is no such call.
+    """
     speak, taken = getattr(case.dialect, which), TAKES[which]
     if speak is None:
         raise Unwritable(f"it offers no {which}")
@@ -35,7 +37,7 @@ def calling(
         context = variable_operand(
             "context", torch.from_numpy(case.context).to(DTYPES[case.condition.dtype])
         )
-    # With values at hand, conditions on what a call returns are decided as they were in the audit.
+    # With an example, conditions on returned values are decided as in the audit.
     for argument in (_example_argument(case, which), None):
         given = {"obj": variable_operand("flow", _copy(case)), "taken": _operand(taken, argument)}
         if which not in WITHOUT_CONTEXT:
@@ -71,7 +73,7 @@ def _copy(case: ReproductionCase) -> Any:
 
 
 def _example_argument(case: ReproductionCase, which: str) -> Any:
-    """An argument of a call, for a try; None where there is none at hand."""
+    """An argument for a trial call; None if there is none."""
     if TAKES[which] == "n":
         return 2
     x = torch.from_numpy(case.x).to(DTYPES[case.condition.dtype])
@@ -81,13 +83,13 @@ def _example_argument(case: ReproductionCase, which: str) -> Any:
         with torch_sandbox(0, DTYPES[case.condition.dtype]), torch.no_grad():
             context = None if case.context is None else torch.from_numpy(case.context).to(x.dtype)
             return case.dialect.forward(_copy(case), x, context)[0].detach()
-    except Exception:  # what forward does is what the program is to show
+    except Exception:  # the program will show what forward raises
         return None
 
 
 def example(case: ReproductionCase, which: str, all_rows: bool = False) -> Any:
-    """What a call returns for the first recorded point, or for all; None where it raises or is not
-    offered.
+    """Return the result of a call for the first recorded point, or for all; None if it raises or
+    does not exist.
     """
     speak, dtype = getattr(case.dialect, which), DTYPES[case.condition.dtype]
     argument = _example_argument(case, which)
@@ -98,7 +100,7 @@ def example(case: ReproductionCase, which: str, all_rows: bool = False) -> Any:
     try:
         with torch_sandbox(0, dtype):
             return speak(_copy(case), argument[rows], context)
-    except Exception:  # what it does is what the program is to show
+    except Exception:  # the program will show what it raises
         return None
 
 

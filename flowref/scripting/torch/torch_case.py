@@ -1,4 +1,4 @@
-"""A case with its torch object: as it is built, and in the recorded condition."""
+"""A case with its torch object, as built and in the recorded condition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flowref.loading import Recipe
 from flowref.model import Condition, Law, Target, Verdict, derive
 from flowref.scripting.case import ReproductionCase
 
-# How each generator is seeded otherwise.
+# Generator -> function that seeds it differently.
 OTHERWISE: dict[str, Callable[[], object]] = {
     "torch": lambda: torch.default_generator.manual_seed(1),
     "numpy": lambda: np.random.seed(1),
@@ -29,11 +29,11 @@ OTHERWISE: dict[str, Callable[[], object]] = {
 
 
 def rebuilt_case(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> ReproductionCase:
-    """The recorded case, its object built anew."""
+    """Return the recorded case with its object rebuilt."""
     assert verdict.counterexample is not None
     recorded = verdict.counterexample.condition
     recipe = recipe.given(recorded)
-    # Cases of objects that run in float32 only may say float64, as they were asked for.
+    # Cases of objects that run only in float32 may record the requested float64.
     name = recipe.dtype if recorded.dtype == "float64" else recorded.dtype
     seed, scale, dtype = recorded.seed, recorded.scale, DTYPES[name]
     with torch_sandbox(derive(seed, 3), dtype):
@@ -80,12 +80,12 @@ def rebuilt_case(verdict: Verdict, law: Law, target: Target, recipe: Recipe) -> 
 
 
 def builder_generators(recipe: Recipe, seed: int, dtype: torch.dtype) -> tuple[str, ...]:
-    """The generators that a builder draws from: they move, or, where it puts them back, build
-    something else when they are seeded otherwise.
+    """Return the generators that a builder uses: their state changes or, if it is restored, the
+    result depends on their seed.
     """
 
     def built() -> str:
-        # What is allocated and never written to is the same in each then.
+        # Fills uninitialized memory, so that it is the same in each build.
         torch.use_deterministic_algorithms(True, warn_only=True)
         return fingerprint(recipe.build())
 

@@ -1,4 +1,4 @@
-"""The lines that build the object: as a user does, and then in the condition that was recorded."""
+"""Lines that build a torch object in the recorded condition."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from flowref.scripting.operands import Operand, variable_operand
 from flowref.scripting.random_points import drawn_from
 
 ROWS = 16
-# How what is fitted is: `loading.estimators.correlated`, written out.
+# The lines that fit a flow, as `loading.estimators.correlated` does.
 FITTING = (
     "sample = np.random.default_rng(0).standard_normal((256, {size})) @ np.triu(np.ones(({size}, {size})))",
     "flow.fit(torch.from_numpy(sample))",
 )
-# The same of an estimator, by what it was fitted to: `loading.estimators.drawn`, written out.
+# The same for an estimator, by the kind of its data, as `loading.estimators.drawn` does.
 ESTIMATING: dict[str, tuple[str, ...]] = {
     f"fitted to {words}": (FITTING[0].replace("sample", "normal"), f"flow.fit({expression})")
     for words, expression in (
@@ -42,7 +42,7 @@ ESTIMATING: dict[str, tuple[str, ...]] = {
 
 
 def seeds(case: ReproductionCase) -> list[str]:
-    """The lines that seed what the builder draws from."""
+    """The lines that seed the generators of the builder."""
     seed = derive(case.condition.seed, 3)
     lines = {
         "torch": f"torch.manual_seed({seed})",
@@ -53,7 +53,9 @@ def seeds(case: ReproductionCase) -> list[str]:
 
 
 def construction_lines(case: ReproductionCase, inliner: Inliner) -> tuple[list[str], list[str]]:
-    """The lines before, which import and define, and those that give ``flow`` in the case's dtype."""
+    """Return the lines before, which import and define, and those that assign ``flow`` in the
+    case's dtype.
+    """
     before, lines = constructed(case, inliner)
     wanted = getattr(torch, case.condition.dtype)
     floats = [one for one in _parameters_and_buffers(case.as_built) if one.is_floating_point()]
@@ -108,33 +110,33 @@ def restoring(case: ReproductionCase, weights: Weights, inliner: Inliner) -> lis
 
 
 def eval_mode_lines(case: ReproductionCase) -> list[str]:
-    """The lines that put the parts of what is no module into eval mode."""
+    """The lines that switch the modules of a non-module object to eval mode."""
     if isinstance(case.as_built, nn.Module) or in_train_mode(case):
         return []
     return [
         f"{path}.eval()"
         for path, part in paths(case.as_built)
-        if any(one.training and _moody(one) for one in part.modules())
+        if any(one.training and _behaves_by_mode(one) for one in part.modules())
     ]
 
 
-def _moody(module: nn.Module) -> bool:
-    """Whether a module without parts may do something else in train mode: it has no parameters
-    only, but buffers or chance.
+def _behaves_by_mode(module: nn.Module) -> bool:
+    """Whether a module without parts may behave differently in train mode: it has buffers or
+    dropout.
     """
     return bool(dict(module.named_buffers(recurse=False))) or "Dropout" in type(module).__name__
 
 
 def moving(case: ReproductionCase) -> list[str]:
-    """The lines that move the parameters as they were moved."""
+    """The lines that perturb the parameters as in the case."""
     scale, fixed = case.condition.scale, case.facts.promises.get("fixed")
     if not scale or fixed or not trainable(case.as_built):
         return []
     owners = [f"*{path}.parameters()" for path, _ in paths(case.as_built)]
-    beside = [] if isinstance(case.as_built, nn.Module) else loose(case.as_built)
-    owners += [f"flow{'' if name[0] == '[' else '.'}{name}" for name, _ in beside]
-    several = f"[{', '.join(owners)}]" if beside or len(owners) > 1 else owners[0][1:]
-    frozen = sum(len(list(part.parameters())) for part in modules(case.as_built)) + len(beside)
+    others = [] if isinstance(case.as_built, nn.Module) else loose(case.as_built)
+    owners += [f"flow{'' if name[0] == '[' else '.'}{name}" for name, _ in others]
+    several = f"[{', '.join(owners)}]" if others or len(owners) > 1 else owners[0][1:]
+    frozen = sum(len(list(part.parameters())) for part in modules(case.as_built)) + len(others)
     condition = len(trainable(case.as_built)) < frozen
     step = "torch.randn(parameter.shape, generator=generator, dtype=torch.float64)"
     if case.condition.dtype == "float64":
@@ -149,7 +151,7 @@ def moving(case: ReproductionCase) -> list[str]:
 
 
 def mending(case: ReproductionCase, inliner: Inliner) -> list[str]:
-    """The lines that let the library put moved parameters back into their valid set."""
+    """The lines by which the library restores perturbed parameters to their valid set."""
     repair = case.dialect.repair
     if repair is None:
         return []
@@ -177,19 +179,18 @@ def warming(case: ReproductionCase, support: Support | None, shape: tuple[int, .
 
 
 def random_points(support: Support, shape: tuple[int, ...]) -> str:
-    """An expression for random points of a set. Raises `Unwritable` for sets without a simple one."""
+    """An expression for random points of a set. Raises: `Unwritable` for sets without a simple one."""
     sizes = ", ".join(map(str, shape))
     return drawn_from(support, f"torch.randn({sizes})", f"torch.rand({sizes})")
 
 
 def _parameters_and_buffers(obj: Any) -> list[torch.Tensor]:
-    """Parameters and buffers."""
     state = [[*part.parameters(), *part.buffers()] for part in modules(obj)]
     return [tensor for tensors in state for tensor in tensors]
 
 
 def paths(obj: Any) -> list[tuple[str, nn.Module]]:
-    """Where the outermost modules of an object are, in the order of `modules`."""
+    """Return the path and module of the outermost modules of an object, in the order of `modules`."""
     if isinstance(obj, nn.Module):
         return [("flow", obj)]
     places: dict[int, str] = {}

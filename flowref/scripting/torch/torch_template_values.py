@@ -1,4 +1,4 @@
-"""What the names in a template stand for, in one case."""
+"""The values of a template's placeholders in one case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flowref.scripting.numbers import number_literal
 from flowref.scripting.torch.torch_call_lines import example
 from flowref.scripting.torch.torch_object_lines import paths, random_points
 
-# Where the mass of a density is looked for on an axis without an end.
+# Half-width of the integration range on an unbounded axis.
 REACH = 40.0
 SAMPLES = 8
 # Rows of an ordinary batch.
@@ -34,8 +34,8 @@ for _ in range(2):
 
 
 def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
-    """Name -> text. ``which``: the call that the template is about; ``rows``: how many points there
-    are.
+    """Return placeholder -> text. ``which``: the call that the template is about; ``rows``: number
+    of points.
     """
     facts, dialect, shape = case.facts, case.dialect, case.facts.event_shape
     size, latent = math.prod(shape), facts.latent_shape or shape
@@ -49,7 +49,7 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
     names = {
         "square": "" if plain else f".reshape({size}, {size})",
         "size": str(size),
-        "sizes": ", ".join(map(str, shape)),  # empty for numbers: (1, ) is a shape as well
+        "sizes": ", ".join(map(str, shape)),  # empty for scalars: (1, ) is a shape too
         "rows": str(rows),
         "seed": str(case.recorded.seed),
         "nan_row": str(case.recorded.seed % rows),
@@ -70,19 +70,19 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
         "part": "0" if which == "inverse" else "1",
         "generating": OPPOSITE[dialect.normalizing],
         "normalizing": dialect.normalizing if getattr(dialect, dialect.normalizing) else "forward",
-        "ladj": _number(case),
+        "ladj": _scalar_suffix(case),
         "ladj_shape": str((rows, *facts.ladj_event)),
-        "beyond": _beyond(facts.domain),
+        "beyond": _skip_outside_lines(facts.domain),
         "from": number_literal(_end(facts.domain.low, -REACH)),
         "to": number_literal(_end(facts.domain.high, REACH)),
         "loss": _loss(case, data),
         "steps": STEPS.replace("$batch", batch),
-        "train": _each(case, "train()"),
-        "eval": _each(case, "eval()"),
+        "train": _each_module_lines(case, "train()"),
+        "eval": _each_module_lines(case, "eval()"),
         "wide_copies": ", ".join(["300", *["1"] * len(shape)]),
-        "moved": _each(case, "to(device)"),
+        "moved": _each_module_lines(case, "to(device)"),
         "there": f"{start}({at}.to(device){end}",
-        "float": _each(case, "float()"),
+        "float": _each_module_lines(case, "float()"),
         "fold": next((name for name in FOLDING if hasattr(case.obj, name)), ""),
         "copying": COPYING.get(case.verdict.reason.partition(":")[0], COPYING["deepcopy"]),
     }
@@ -103,8 +103,8 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
 
 
 def _base_log_factor(support: Support) -> str | None:
-    """What is added to the normal log-density of latents that lie in a part of the space, of which all parts
-    look alike; None of other sets.
+    """The term added to the normal log-density for latents in one of several equal parts of the
+    space; None for other sets.
     """
     if support.kind == "real":
         return ""
@@ -114,19 +114,18 @@ def _base_log_factor(support: Support) -> str | None:
 
 
 def _images(case: ReproductionCase) -> str:
-    """Points for the inverse: what forward makes of the recorded ones."""
+    """Points for the inverse: the images of the recorded ones."""
     return "forward(x)[0].detach().clone()" if case.dialect.forward is not None else "x"
 
 
 def _data(case: ReproductionCase) -> str:
-    """Points on the data side."""
     dialect = case.dialect
     there = case.law.points == "data" or dialect.normalizing == "forward"
     return "x" if there or None in (dialect.forward, dialect.inverse) else "forward(x)[0].detach()"
 
 
 def _results(case: ReproductionCase, which: str) -> tuple[str, str]:
-    """What stands before and after the argument of a call for a sequence of tensors to come out."""
+    """The text before and after the argument of a call that makes a sequence of tensors."""
     if which == "log_prob":
         return "[log_prob", ")]"
     returned = example(case, which)
@@ -135,8 +134,8 @@ def _results(case: ReproductionCase, which: str) -> tuple[str, str]:
     return which, ")" if both else ")[:1]"
 
 
-def _number(case: ReproductionCase) -> str:
-    """What makes a number of the log-det of a single point."""
+def _scalar_suffix(case: ReproductionCase) -> str:
+    """The text that makes a number of the log-det of a single point."""
     returned = example(case, "forward") if case.dialect.forward is not None else None
     ladj = returned[1] if isinstance(returned, (tuple, list)) and len(returned) == 2 else None
     if not isinstance(ladj, torch.Tensor):
@@ -145,7 +144,6 @@ def _number(case: ReproductionCase) -> str:
 
 
 def _loss(case: ReproductionCase, data: str) -> str:
-    """What training minimizes, as a function of the program."""
     given = [] if data == "x" else [f"data = {data}"]
     if case.dialect.log_prob is not None:
         body = ["    return -log_prob(points).mean()"]
@@ -163,13 +161,12 @@ def _loss(case: ReproductionCase, data: str) -> str:
     return "\n".join(["", "def nll(points):", *body, "", *given, ""])
 
 
-def _each(case: ReproductionCase, call: str) -> str:
-    """The lines that call a method of every outermost module."""
+def _each_module_lines(case: ReproductionCase, call: str) -> str:
     return "\n".join(f"{path}.{call}" for path, _ in paths(case.as_built))
 
 
-def _beyond(domain: Support) -> str:
-    """The lines of a loop over numbers that leave out those outside a set."""
+def _skip_outside_lines(domain: Support) -> str:
+    """The lines of a loop over numbers that skip those outside a set."""
     inside = f"{number_literal(domain.low)} < number < {number_literal(domain.high)}"
     return f"    if not {inside}:\n        continue" if domain.bounded else ""
 
@@ -218,7 +215,7 @@ def _normalizer_attributes(case: ReproductionCase) -> dict[str, str]:
 
 
 def again(case: ReproductionCase) -> bool:
-    """Whether an object that is built anew is built in the same random state, so that what its
-    builder draws is part of the construction; a user's may draw something else.
+    """Whether a rebuilt object has the same random state, so that its draws belong to the
+    construction; a user's object may draw something else.
     """
     return case.target.adapter != USER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flowref.scripting.template import Template
 
 ANY = 1e9  # residuals of exact laws are flags
-# Of one point: forward mode, which passes through loops of unknown length.
+# Jacobian at one point, in forward mode, which supports loops of unknown length.
 JACOBIAN = "jax.jacfwd(lambda v: {}(v[None])[0][0])"
 OF_FORWARD, OF_INVERSE = JACOBIAN.format("forward"), JACOBIAN.format("inverse")
 
@@ -13,7 +13,7 @@ LOG_DET = f"""
 _, reported = forward(x)
 jacobian = {OF_FORWARD}(x[0])
 expected = jnp.linalg.slogdet(jacobian$square)[1]
-# The law: the log-det that forward reports is that of the derivative of what it returns.
+# The law: the log-det that forward reports is log|det J| of forward.
 print("reported log-det:         ", reported.sum())
 print("log|det d output/d input|:", expected)
 off = abs(float(reported.sum() - expected))
@@ -23,7 +23,7 @@ LOG_DET_OF_BATCH = f"""
 _, reported = forward(x)
 jacobians = [{OF_FORWARD}(row) for row in x]
 expected = jnp.stack([jnp.linalg.slogdet(one$square)[1] for one in jacobians])
-# The law: each log-det is that of the derivative of what forward returns for its point.
+# The law: each log-det that forward reports is log|det J| at its point.
 print("reported log-dets:         ", reported)
 print("log|det d output/d input|: ", expected)
 off = float(abs(reported - expected).max())
@@ -34,7 +34,7 @@ z = $latents
 _, reported = inverse(z)
 jacobian = {OF_INVERSE}(z[0])
 expected = jnp.linalg.slogdet(jacobian$square)[1]
-# The law: the log-det that inverse reports is that of the derivative of what it returns.
+# The law: the log-det that inverse reports is log|det J| of inverse.
 print("reported log-det:         ", reported.sum())
 print("log|det d output/d input|:", expected)
 off = abs(float(reported.sum() - expected))
@@ -52,7 +52,7 @@ off = abs(float(there.sum() + back.sum()))
 ROUND_TRIP = """
 y, _ = forward(x)
 back, _ = inverse(y)
-# The law: what inverse gives back is x.
+# The law: inverse(f(x)) is x.
 print("x:            ", x)
 print("f(x):         ", y)
 print("inverse(f(x)):", back)
@@ -63,7 +63,7 @@ FORWARD_ROUND_TRIP = """
 z = $latents
 point, _ = inverse(z)
 again, _ = forward(point)
-# The law: what forward gives back is z.
+# The law: f(inverse(z)) is z.
 print("z:            ", z)
 print("inverse(z):   ", point)
 print("f(inverse(z)):", again)
@@ -99,7 +99,7 @@ _, reported = forward(x)
 steps = 1e-4 * jnp.eye($size).reshape($size, 1, $sizes)
 columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-4 for h in steps]
 expected = jnp.linalg.slogdet(jnp.stack(columns, 1))[1]
-# The law: the log-det that forward reports is that of the map, as differences measure it.
+# The law: the log-det that forward reports agrees with finite differences.
 print("reported log-det:           ", reported.sum())
 print("log|det| of its differences:", expected)
 off = abs(float(reported.sum() - expected))
@@ -111,7 +111,7 @@ _, reported = inverse(z)
 steps = 1e-4 * jnp.eye($size).reshape($size, 1, $sizes)
 columns = [(inverse(z + h)[0] - inverse(z - h)[0]).reshape(-1) / 2e-4 for h in steps]
 expected = jnp.linalg.slogdet(jnp.stack(columns, 1))[1]
-# The law: the log-det that inverse reports is that of the map, as differences measure it.
+# The law: the log-det that inverse reports agrees with finite differences.
 print("reported log-det:           ", reported.sum())
 print("log|det| of its differences:", expected)
 off = abs(float(reported.sum() - expected))
@@ -119,7 +119,7 @@ off = abs(float(reported.sum() - expected))
 
 NO_VOLUME = """
 _, reported = forward(x)
-# The law: what is promised to preserve volume has a log-det of 0.
+# The law: a map that is promised to preserve volume has log-det 0.
 print("reported log-det:", reported)
 off = float(abs(reported).max())
 """
@@ -142,12 +142,12 @@ off = float((y[:-1] - y[1:]).max())
 
 NUMBERS = """
 y, log_det = forward(x)
-# The law: value and log-det are numbers wherever those beside them are.
+# The law: value and log-det are finite if they are at neighboring points.
 print("x:      ", x)
 print("f(x):   ", y)
 print("log-det:", log_det)
-beside = [forward(x + step) for step in (1e-6, -1e-6)]
-print("beside: ", beside)
+nearby = [forward(x + step) for step in (1e-6, -1e-6)]
+print("nearby: ", nearby)
 wrong = not (jnp.isfinite(y).all() and jnp.isfinite(log_det).all())
 """
 
@@ -164,7 +164,7 @@ wrong = dets[least] < 0 < dets[most]
 NO_ZERO = f"""
 _, log_det = forward(x)
 jacobian = {OF_FORWARD}(x[0])$square
-# The law: where an input does not move the output, or an output does not move, det J is zero.
+# The law: det J is zero if J has a row or a column of zeros.
 print("Jacobian:        ", jacobian)
 print("reported log-det:", log_det)
 idle = min(abs(jacobian).max(0).min(), abs(jacobian).max(1).min())
@@ -174,7 +174,7 @@ wrong = idle == 0 and jnp.isfinite(log_det).all()
 SAME_IMAGE = """
 other = $other
 y, image = forward(x)[0], forward(other)[0]
-# The law: two points have two images.
+# The law: different points have different images.
 print("x: ", x, " f(x): ", y)
 print("x':", other, " f(x'):", image)
 wrong = (y == image).all() and not (x == other).all()
@@ -184,7 +184,7 @@ INVERSE_GRADIENT = """
 z = $point
 total = lambda v: sum(one.sum() for one in jax.tree.leaves(inverse(v)))
 gradient = jax.grad(total)(z)
-# The law: where the inverse and its log-det are finite, so is the gradient through them.
+# The law: if the inverse and its log-det are finite, so is their gradient.
 print("z:         ", z)
 print("inverse(z):", inverse(z))
 print("gradient:  ", gradient)

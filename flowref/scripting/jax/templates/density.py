@@ -46,7 +46,7 @@ for shift in jnp.concatenate([jnp.zeros((1, $size)), jnp.eye($size), -jnp.eye($s
     ratio = box * jnp.exp(-log_p - jnp.log(2 * spread).sum())
     scores.append(float((ratio.mean() - 1) / (ratio.std() / len(x) ** 0.5)))
     print(f"mean of r/p: {ratio.mean():.4f}, {scores[-1]:+.1f} standard errors from 1")
-# The law: samples follow the density, so that the mean of r/p is 1 for every density r.
+# The law: samples follow the density, so the mean of r/p is 1 for every density r.
 wrong = max(abs(score) for score in scores) > 6
 """
 
@@ -87,7 +87,7 @@ for n in (1, 2, 5):
 DIFFERENT_ROWS = """
 x = sample(512, jax.random.key(1)).reshape(512, $size)
 others = len(jnp.unique(x, axis=0))
-# The law: noise is drawn for each row, so that no two are equal.
+# The law: noise is drawn for each row, so no two rows are equal.
 print("rows drawn:", len(x), " different ones:", others)
 wrong = others < 0.95 * len(x)
 """

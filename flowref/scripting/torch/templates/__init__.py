@@ -1,4 +1,4 @@
-"""Law -> the templates of its programs, tried in their order."""
+"""Law -> the templates of its programs, in the order of trial."""
 
 from __future__ import annotations
 

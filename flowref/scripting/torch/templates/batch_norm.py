@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from flowref.scripting.template import Template
 
-# Channels of different means and spreads; what is said of one channel is said of samples and
-# positions.
+# Channels with different means and deviations over samples and positions.
 BATCH = """
 spread = 10.0 ** torch.linspace(-2, 1, $channels).reshape($wide)
 x = spread * (3.0 + torch.randn($samples, $sizes))
@@ -71,7 +70,7 @@ $call(x)
 n = x[:, 0].numel()
 moved = ($running_var - before).flatten()
 biased, unbiased = (var - before).flatten(), (var * n / (n - 1) - before).flatten()
-# The law: the running variance averages unbiased variances, or the documentation says otherwise.
+# The law: the running variance averages unbiased variances, or is documented otherwise.
 print("moved, as a share of the way to the biased variance:  ", (moved / biased).tolist())
 print("moved, as a share of the way to the unbiased variance:", (moved / unbiased).tolist())
 wrong = (moved / biased).std() < (moved / unbiased).std()
@@ -83,7 +82,7 @@ before = $running_mean.clone()
 flow.train()
 $call(x)
 share = (($running_mean - before) / (mean - before)).flatten()
-# The law: the momentum is the share of the new batch, as in torch, or it is said to be another.
+# The law: the momentum is the share of the new batch, as in torch, or documented otherwise.
 print("momentum:", $momentum, " share with which the batch entered:", share.tolist())
 wrong = abs(share[0].item() - $momentum) > abs(share[0].item() - (1 - $momentum))
 """
@@ -123,7 +122,7 @@ except Exception as error:
     print("an empty batch is refused:", error)
     wrong = False
 after = [$running_mean, $running_var]
-# The law: an empty batch leaves the running statistics as they are.
+# The law: an empty batch does not change the running statistics.
 print("running statistics before:", *(one.flatten().tolist() for one in before))
 print("running statistics after: ", *(one.flatten().tolist() for one in after))
 wrong = wrong or not all(torch.equal(a, b) for a, b in zip(before, after))
@@ -138,7 +137,7 @@ for channels in sorted({1, $channels - 1, $channels + 1, 2 * $channels} - {$chan
             y = $call(torch.randn(6, channels$positions_after))[0]
         except Exception:
             continue
-        # The law: a layer of $channels channels takes no others.
+        # The law: a layer of $channels channels rejects other numbers of channels.
         print(channels, "channels are accepted, train mode:", mode, " shape:", tuple(y.shape))
         wrong = True
 """
@@ -175,7 +174,7 @@ flow.eval()
 _, reported = $call(x)
 scale = $weight / ($running_var + $eps).sqrt()
 expected = $positions * scale.abs().log().sum().item()
-# The law: the log-det is that of the scaling of each channel, over all positions.
+# The law: the log-det is the sum of log|scale| over channels and positions.
 print("reported:", reported.tolist())
 print("expected:", expected)
 off = (reported - expected).abs().max().item()
@@ -188,7 +187,7 @@ for mode in (True, True, False):
     flow.train(mode)
     $call(x)
     counts.append(int($counter))
-# The law: each call in train mode counts one batch, and none in eval mode does.
+# The law: a call in train mode counts one batch, a call in eval mode none.
 print("batches counted at first, after two in train mode, and after one in eval mode:", counts)
 wrong = [count - counts[0] for count in counts] != [0, 1, 2, 2]
 """
@@ -226,7 +225,7 @@ try:
     print("came back:", back.flatten()[:4].tolist())
     wrong = (back - x).abs().max().item() > 1e-6
 except Exception as error:
-    # The law: in train mode the inverse is refused, or gives back the batch.
+    # The law: in train mode the inverse raises, or returns the batch.
     print("the inverse is refused in train mode:", error)
     wrong = False
 """
@@ -242,12 +241,12 @@ for rank in (2, 3, 4, 5):
             accepted.append(True)
         except Exception:
             accepted.append(False)
-    # The law: a rank that is refused in one mode is refused in the other.
+    # The law: both modes accept the same ranks.
     print("rank", rank, "is accepted in train mode:", accepted[0], " in eval mode:", accepted[1])
     wrong |= accepted[0] != accepted[1]
 """
 
-ANY = 1e9  # residuals of these laws are relative to sizes of their own
+ANY = 1e9  # residuals of these laws have scales of their own
 
 
 def _batch_norm_templates(*texts: str) -> tuple[Template, ...]:

@@ -10,7 +10,7 @@ LOG_DET = f"""
 _, reported = forward(x)
 jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])
 expected = torch.linalg.slogdet(jacobian$square).logabsdet
-# The law: the log-det that forward reports is that of the derivative of what it returns.
+# The law: the log-det that forward reports is log|det J| of forward.
 print("reported log-det:         ", reported$ladj)
 print("log|det d output/d input|:", expected.item())
 off = abs(reported$ladj - expected.item())
@@ -20,7 +20,7 @@ LOG_DET_OF_BATCH = f"""
 _, reported = forward(x)
 jacobians = [{JACOBIAN}(lambda v: forward(v[None])[0][0], row) for row in x]
 expected = torch.stack([torch.linalg.slogdet(one$square).logabsdet for one in jacobians])
-# The law: each log-det is that of the derivative of what forward returns for its point.
+# The law: each log-det that forward reports is log|det J| at its point.
 print("reported log-dets:         ", reported.tolist())
 print("log|det d output/d input|: ", expected.tolist())
 off = (reported - expected).abs().max().item()
@@ -31,7 +31,7 @@ z = $latents
 _, reported = inverse(z)
 jacobian = {JACOBIAN}(lambda v: inverse(v[None])[0][0], z[0])
 expected = torch.linalg.slogdet(jacobian$square).logabsdet
-# The law: the log-det that inverse reports is that of the derivative of what it returns.
+# The law: the log-det that inverse reports is log|det J| of inverse.
 print("reported log-det:         ", reported$ladj)
 print("log|det d output/d input|:", expected.item())
 off = abs(reported$ladj - expected.item())
@@ -49,7 +49,7 @@ off = abs(there$ladj + back$ladj)
 ROUND_TRIP = """
 y, _ = forward(x)
 back, _ = inverse(y.detach())
-# The law: what inverse gives back is x.
+# The law: inverse(f(x)) is x.
 print("f(x):         ", y.tolist())
 print("inverse(f(x)):", back.tolist())
 off = (back - x).abs().max().item()
@@ -59,7 +59,7 @@ FORWARD_ROUND_TRIP = """
 z = $latents
 x, _ = inverse(z)
 again, _ = forward(x.detach())
-# The law: what forward gives back is z.
+# The law: f(inverse(z)) is z.
 print("inverse(z):   ", x.tolist())
 print("f(inverse(z)):", again.tolist())
 off = (again - z).abs().max().item()
@@ -91,7 +91,7 @@ wrong = tuple(log_det.shape) != $ladj_shape
 
 BATCHES = """
 flat, deep = forward(x), forward(x[None])
-# The law: several batch dimensions are one.
+# The law: an extra batch dimension does not change the results.
 print("shape", tuple(x.shape), "is mapped to", tuple(flat[0].shape))
 print("shape", tuple(x[None].shape), "is mapped to", tuple(deep[0].shape))
 off = max((a - b[0]).abs().max().item() for a, b in zip(flat, deep))
@@ -103,7 +103,7 @@ steps = 1e-4 * torch.eye($size).reshape($size, 1, $sizes)
 with torch.no_grad():
     columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-4 for h in steps]
 expected = torch.linalg.slogdet(torch.stack(columns, 1)).logabsdet
-# The law: the log-det that forward reports is that of the map, as differences measure it.
+# The law: the log-det that forward reports agrees with finite differences.
 print("reported log-det:          ", reported$ladj)
 print("log|det| of its differences:", expected.item())
 off = abs(reported$ladj - expected.item())
@@ -116,7 +116,7 @@ steps = 1e-4 * torch.eye($size).reshape($size, 1, $sizes)
 with torch.no_grad():
     columns = [(inverse(z + h)[0] - inverse(z - h)[0]).reshape(-1) / 2e-4 for h in steps]
 expected = torch.linalg.slogdet(torch.stack(columns, 1)).logabsdet
-# The law: the log-det that inverse reports is that of the map, as differences measure it.
+# The law: the log-det that inverse reports agrees with finite differences.
 print("reported log-det:          ", reported$ladj)
 print("log|det| of its differences:", expected.item())
 off = abs(reported$ladj - expected.item())
@@ -129,7 +129,7 @@ with torch.no_grad():
 jacobian = {JACOBIAN}(lambda v: $which(v[None])[0][0], $at[0])$square
 expected = torch.linalg.slogdet(jacobian).logabsdet.item()
 mean, error = estimates.mean().item(), estimates.std().item() / len(estimates) ** 0.5
-# The law: on average an estimated log-det is log|det d output/d input|, to within a half.
+# The law: the mean of the estimates is log|det d output/d input|, to within a half.
 print("mean of the estimates:   ", mean, " standard error:", error)
 print("log|det d output/d input|:", expected)
 wrong = abs(mean - expected) > 0.5 * abs(expected) + 8 * error
@@ -137,7 +137,7 @@ wrong = abs(mean - expected) > 0.5 * abs(expected) + 8 * error
 
 NO_VOLUME = """
 _, reported = forward(x)
-# The law: what is promised to preserve volume has a log-det of 0.
+# The law: a map that is promised to preserve volume has log-det 0.
 print("reported log-det:", reported$ladj)
 off = abs(reported$ladj)
 """
@@ -160,12 +160,12 @@ off = (y[:-1] - y[1:]).max().item()
 
 NUMBERS = """
 y, log_det = forward(x)
-# The law: value and log-det are numbers wherever those beside them are.
+# The law: value and log-det are finite if they are at neighboring points.
 print("x:      ", x.tolist())
 print("f(x):   ", y.tolist())
 print("log-det:", log_det.tolist())
-beside = [forward(x + step) for step in (1e-6, -1e-6)]
-print("beside: ", [(value.tolist(), ladj.tolist()) for value, ladj in beside])
+nearby = [forward(x + step) for step in (1e-6, -1e-6)]
+print("nearby: ", [(value.tolist(), ladj.tolist()) for value, ladj in nearby])
 wrong = not (y.isfinite().all() and log_det.isfinite().all())
 """
 
@@ -185,7 +185,7 @@ wrong = dets[least] < 0 < dets[most]
 NO_ZERO = f"""
 _, log_det = forward(x)
 jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
-# The law: where an input does not move the output, or an output does not move, det J is zero.
+# The law: det J is zero if J has a row or a column of zeros.
 print("Jacobian:        ", jacobian.tolist())
 print("reported log-det:", log_det$ladj)
 idle = min(jacobian.abs().amax(0).min().item(), jacobian.abs().amax(1).min().item())
@@ -195,7 +195,7 @@ wrong = idle == 0 and log_det.isfinite().all().item()
 SAME_IMAGE = """
 other = $other
 y, image = forward(x)[0], forward(other)[0]
-# The law: two points have two images.
+# The law: different points have different images.
 print("x: ", x.tolist(), " f(x): ", y.tolist())
 print("x':", other.tolist(), " f(x'):", image.tolist())
 wrong = torch.equal(y, image) and not torch.equal(x, other)

@@ -1,11 +1,11 @@
-"""Conduct: what a call leaves behind, dtypes and devices, shapes and layouts, gradients."""
+"""Behaviour of calls: side effects, dtypes and devices, shapes and layouts, gradients."""
 
 from __future__ import annotations
 
 from flowref.scripting.template import Template
 
 JACOBIAN = "torch.autograd.functional.jacobian"
-# How far two outcomes of one call are apart, relative to their size.
+# The difference between two results of one call, relative to their size.
 APART = "max(((a - b).abs().max() / (1 + a.abs().max())).item() for a, b in zip(first, second))"
 
 DTYPE = """
@@ -60,12 +60,12 @@ for place, name in enumerate(("value", "log-det")):
     _, slope = torch.autograd.functional.jvp(lambda v: $which(v)[place], $at, step)
     moved = $which($at + step)[place] - $which($at)[place]
     apart = (moved - slope).abs().max().item()
-    # The law: float64 tells points apart that are 1e-10 apart; float32 does not.
-    print(f"{name}: a step of 1e-10 moves it by another {apart:.1e} than its slope says")
+    # The law: float64 distinguishes points that are 1e-10 apart; float32 does not.
+    print(f"{name}: its change in a step of 1e-10 differs by {apart:.1e} from its slope")
     wrong |= apart > 1e-12
 """
 
-# Where there is no GPU, "meta" refuses tensors of the processor as one does; it holds no numbers.
+# Without a GPU, "meta" rejects CPU tensors as a GPU does; it has no numbers.
 DEVICE = """
 $setup
 device = "cuda" if torch.cuda.is_available() else "meta"
@@ -74,15 +74,15 @@ wrong = False
 try:
     results = $there
     wrong = any(one.device.type == "cpu" for one in results if one is not None and one.dim())
-    # The law: what is computed on a device is returned there.
+    # The law: results stay on the device of their inputs.
     print("returned on:", [str(one.device) for one in results if one is not None])
 except (RuntimeError, TypeError) as error:
-    # The law: what the module computes with has moved with it.
+    # The law: flow.to(device) moves all tensors that the module uses.
     print(f"after flow.to({device!r}):", error)
     wrong = "device" in str(error)
 """
 AFTER_USE = DEVICE.replace(
-    "$setup\n", "$setup\n$results  # on the CPU, where it may keep what it computed\n"
+    "$setup\n", "$setup\n$results  # on the CPU, where it may cache results\n"
 )
 
 FLOAT32 = """
@@ -99,7 +99,7 @@ for k, single in enumerate($over($at.float()$end):
     size = exact[k].reshape(len($at), -1).abs().amax(1).clamp(min=1)
     offs.append((error / (64 * (torch.stack(spread).amax(0) + unit * size))).max().item())
     print(("value", "log-det")[k], "in float32 is off by up to", error.max().item())
-# The law: at most 64 times what moving inputs and results by one float32 unit does.
+# The law: at most 64 times the effect of one float32 unit in inputs and results.
 off = max(offs)
 """
 
@@ -112,7 +112,7 @@ $float
 single, wrong = $over($at.float()$end, False
 for one, other in zip(single, exact):
     print("in float32:", one.tolist(), "in float64:", other.tolist())
-    # The law: two digits of what float64 gives, where a unit of float32 in the input leaves them.
+    # The law: two digits agree with float64, if float32 rounding of the input leaves them.
     wrong |= not ((one - other).abs() <= 0.01 * (1 + other.abs())).all()
 """
 
@@ -120,7 +120,7 @@ DIGITS_REFUSED = """
 $setup
 torch.set_default_dtype(torch.float32)
 $float
-try:  # The law: what float64 gives is there in float32, too.
+try:  # The law: a call that works in float64 works in float32.
     wrong = print("in float32:", $over($at.float()$end)
 except Exception as error:
     wrong = not print("in float32 it raises", type(error).__name__, error)
@@ -132,7 +132,7 @@ torch.set_default_dtype(torch.float32)
 $float
 exact, wrong = $over($at.float()$end, False
 print("in float32:", exact)
-# The law: numbers, and some digits of them. On a GPU more operators stay in float32 than here.
+# The law: finite, with some digits. On a GPU more operators stay in float32 than here.
 for dtype in (torch.float16, torch.bfloat16):
     try:
         with torch.autocast("cpu", dtype):
@@ -161,7 +161,7 @@ class WideSums(TorchDispatchMode):
 narrow = $results[-1]
 with WideSums():
     wide = $results[-1]
-# The law: half precision is not added up in half precision.
+# The law: half-precision numbers are not summed in half precision.
 print("log-det as it is:", narrow.tolist(), "with sums in float64:", wide.tolist())
 wrong = ((narrow - wide).abs() > 1e-3).any()
 """
@@ -172,9 +172,9 @@ for points in (x[..., :1], torch.cat([x, x[..., :1]], -1)):
     try:
         y, _ = forward(points)
     except Exception as error:
-        print("shape", tuple(points.shape), "is refused:", type(error).__name__)
+        print("shape", tuple(points.shape), "is rejected:", type(error).__name__)
         continue
-    # The law: points with the wrong number of features are refused, or mapped as they are.
+    # The law: points with the wrong number of features are rejected, or keep their shape.
     print("shape", tuple(points.shape), "is mapped to shape", tuple(y.shape))
     wrong |= y.shape != points.shape
 """
@@ -188,7 +188,7 @@ $beyond
     except Exception as error:
         print("at", number, "it raises", type(error).__name__)
         continue
-    # The law: numbers in, numbers out (infinity is one).
+    # The law: no nan is returned for finite inputs (infinity is allowed).
     print("at", number, "it returns", *(result.tolist() for result in results))
     wrong |= any(result.isnan().any().item() for result in results)
 """
@@ -205,7 +205,7 @@ MUTATED = """
 $setup
 before = $at.clone()
 $which($at)
-# The law: the caller's tensor stays as it was.
+# The law: a call does not modify its input.
 print("before $which:", before.tolist())
 print("after $which: ", $at.tolist())
 wrong = $at._version > 0  # how often it was written to
@@ -217,7 +217,7 @@ torch.manual_seed(1)
 first = $results
 torch.manual_seed(2)
 second = $results
-# The law: in eval mode the same call returns the same.
+# The law: in eval mode repeated calls return the same.
 print("first call: ", *(result.tolist() for result in first))
 print("second call:", *(result.tolist() for result in second))
 off = {APART}
@@ -231,7 +231,7 @@ try:
     found = [tuple(result.shape) for result in $results]
 except Exception as error:
     found = f"{type(error).__name__}: {error}"
-# The law: a point alone gets what it gets beside a copy of itself.
+# The law: one point gets results of the same shape as two.
 print("expected of a single point:", shapes)
 print("got:                       ", found)
 wrong = found != shapes
@@ -244,7 +244,7 @@ spoilt[$nan_row] = float("nan")
 others = torch.arange(len($at)) != $nan_row
 clean = [result[others].isfinite().all().item() for result in $results]
 dirty = [result[others].isfinite().all().item() for result in $over(spoilt$end]
-# The law: a nan in point $nan_row stays there.
+# The law: a nan in point $nan_row does not affect other points.
 print("other points are finite without it:", clean, " with it:", dirty)
 wrong = clean != dirty
 """
@@ -259,7 +259,7 @@ try:
     $which(other)
     wrong = False
 except RuntimeError as error:
-    # The law: an input is not refused for its strides.
+    # The law: an input is not rejected for its memory layout.
     print("$which of a transposed input raised:", error)
     wrong = "view size is not compatible" in str(error)
 """
@@ -280,7 +280,7 @@ gradient = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
 steps = 1e-5 * torch.eye($size).reshape($size, 1, $sizes)
 columns = [(forward(x + h)[0] - forward(x - h)[0]).reshape(-1) / 2e-5 for h in steps]
 differences = torch.stack(columns, 1)
-# The law: autograd's derivative is the derivative.
+# The law: autograd agrees with finite differences.
 print("autograd:   ", gradient.tolist())
 print("differences:", differences.tolist())
 off = (gradient - differences).abs().max().item()
@@ -290,7 +290,7 @@ SCALAR_GRADIENT = f"""
 gradient = {JACOBIAN}(lambda v: $scalar(v[None])$entry.sum(), x[0]).reshape(-1)
 steps = 1e-5 * torch.eye($size).reshape($size, 1, $sizes)
 differences = torch.stack([($scalar(x + h)$entry.sum() - $scalar(x - h)$entry.sum()) / 2e-5 for h in steps])
-# The law: autograd's derivative is the derivative.
+# The law: autograd agrees with finite differences.
 print("autograd:   ", gradient.tolist())
 print("differences:", differences.tolist())
 off = (gradient - differences).abs().max().item()
@@ -314,7 +314,7 @@ for side in (1, -2):  # to one side, then to the other
         parameter.data += side * step
     totals.append(total())
 expected = (totals[1] - totals[2]).item() / 2
-# The law: autograd's derivative along the parameters is the derivative.
+# The law: autograd along the parameters agrees with finite differences.
 print("autograd:", slope / 1e-5, " differences:", expected / 1e-5)
 off = abs(slope - expected) / 1e-5
 """
@@ -325,7 +325,7 @@ DENSITY_OF_PARAMETERS = ALONG_PARAMETERS.replace("$scalar_of_parameters", "log_p
 DEAD = """
 $loss
 named, alive = {name: p for name, p in flow.named_parameters() if p.requires_grad}, set()
-for scale in (0.0, 0.0, 0.5, 0.5, 0.5, 0.5):  # in both modes as it was built; then moved
+for scale in (0.0, 0.0, 0.5, 0.5, 0.5, 0.5):  # in both modes as built, then perturbed
     flow.train(not flow.training)
     for _ in range(3):
         gradients = torch.autograd.grad(nll($batch), [*named.values()], allow_unused=True)
@@ -369,7 +369,7 @@ for flow in (flow, kept):
         parameter.data += 0.3 * torch.randn_like(parameter)
     results.append($results)
 first, second = results
-# The law: a call before the parameters moved has no part in the result of one after.
+# The law: results after a parameter update do not depend on calls before it.
 print("with an earlier call:   ", *(result.tolist() for result in first))
 print("without an earlier call:", *(result.tolist() for result in second))
 off = {APART}
@@ -384,7 +384,7 @@ for flow in (flow, kept):
     $which($at)
     flow.eval()
     results.append($results)
-first, second = results  # which a call before the batch in train mode has no part in
+first, second = results  # independent of calls before the train-mode batch
 print("with an earlier call:   ", *(result.tolist() for result in first))
 print("without an earlier call:", *(result.tolist() for result in second))
 off = {APART}
@@ -394,7 +394,7 @@ CAST = """
 flow.to(torch.float32)
 state = [*flow.named_parameters(), *flow.named_buffers()]
 left = [name for name, one in state if one.is_floating_point() and one.dtype != torch.float32]
-# The law: all that is floating follows.
+# The law: all floating-point state is cast.
 print("after flow.to(torch.float32) still in another dtype:", left)
 wrong = bool(left)
 """
@@ -406,9 +406,9 @@ with torch.no_grad():
     for parameter in flow.parameters():
         parameter += 1.0
 second = torch.func.functional_call(flow, values, (x,))
-# The law: parameters that are handed in have the effect of stored ones.
+# The law: parameters passed in have the effect of stored ones.
 print("stored:   ", *(result.tolist() for result in first))
-print("handed in:", *(result.tolist() for result in second))
+print("passed in:", *(result.tolist() for result in second))
 off = {APART}
 """
 

@@ -1,4 +1,4 @@
-"""Layers that draw or forget: what they contribute to a density."""
+"""Stochastic and surjective layers: their likelihood contributions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log_q = latents.log_prob(z).flatten(1).sum(1)$orders
 log_r = proposal.log_prob(x).flatten(1).sum(1)
 weights = (log_q + contribution.reshape(-1) - log_r).exp()
 mass, error = weights.mean().item(), weights.std().item() / len(weights) ** 0.5
-# The law: e^V q(z) is on average a density of x for any density q of the latents: its mass is 1.
+# The law: the mean of e^V q(z) is a density of x for any density q of z: its mass is 1.
 print("mass:", mass, " standard error:", error)
 wrong = abs(mass - 1) > max(0.01, 5 * error)
 """

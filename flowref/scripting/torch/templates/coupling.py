@@ -1,4 +1,4 @@
-"""Couplings: which entries are kept, and what the others may depend on."""
+"""Couplings: the copied entries, and the dependencies of the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLIND = f"""
 kept, moved = torch.tensor($kept), torch.tensor($moved)  # copied and transformed entries
 jacobian = {JACOBIAN}(lambda v: forward(v[None])[0][0], x[0])$square
 block = jacobian[moved][:, moved]
-# The law: what is transformed depends on itself and the kept part only, which depends on nothing.
+# The law: a transformed entry depends on itself and the kept part, the kept part on no other.
 print("dy_b/dx_b:", block.tolist())
 off = max((block - block.diagonal().diag()).abs().max().item(), jacobian[kept][:, moved].abs().max().item())
 """

@@ -50,7 +50,7 @@ for shift in torch.cat([torch.zeros(1, $size), torch.eye($size), -torch.eye($siz
     ratio = box * (-log_p - (2 * spread).log().sum()).exp()
     scores.append(((ratio.mean() - 1) / (ratio.std() / len(x) ** 0.5)).item())
     print(f"mean of r/p: {ratio.mean().item():.4f}, {scores[-1]:+.1f} standard errors from 1")
-# The law: samples follow the density, so that the mean of r/p is 1 for every density r.
+# The law: samples follow the density, so the mean of r/p is 1 for every density r.
 wrong = max(abs(score) for score in scores) > 6
 """
 
@@ -75,7 +75,7 @@ def value(points):
 with torch.no_grad():
     origin, ahead, behind = value(zero[None]), value(eye), value(-eye)
     both = torch.stack([value(eye + row) for row in eye])
-# Second differences are the matrix of a quadratic form, and first ones tell where it is largest.
+# Second differences give the matrix of a quadratic form, and first ones its mode.
 matrix = ahead[:, None] + ahead[None] - origin - both
 slope = (ahead - behind) / 2
 mode = torch.linalg.solve(matrix, slope)
@@ -90,12 +90,12 @@ off = abs(highest - expected)
 BESIDE = """
 torch.manual_seed(1)
 with torch.no_grad():
-    x, beside = sample_log_prob($rows)
+    x, returned = sample_log_prob($rows)
     density = log_prob(x)
-# The law: log-densities that come beside samples are those of these samples.
-print("beside the samples:", beside.reshape(-1).tolist())
-print("log p(x):          ", density.reshape(-1).tolist())
-off = (beside.reshape(-1) - density.reshape(-1)).abs().max().item()
+# The law: log-densities returned with samples are those of these samples.
+print("with the samples:", returned.reshape(-1).tolist())
+print("log p(x):        ", density.reshape(-1).tolist())
+off = (returned.reshape(-1) - density.reshape(-1)).abs().max().item()
 """
 
 SCORE = """
@@ -114,7 +114,7 @@ flow.eval()
 evaluated = $results
 $train
 trained = $results
-# The law: where the map is the same in both modes, so is the density.
+# The law: if the map is the same in both modes, so is the density.
 print("in eval mode: ", *(result.tolist() for result in evaluated))
 print("in train mode:", *(result.tolist() for result in trained))
 off = max((a - b).abs().max().item() for a, b in zip(evaluated, trained))

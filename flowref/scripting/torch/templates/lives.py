@@ -1,11 +1,11 @@
-"""Lives: what batches, saving, casting and earlier calls leave behind in an object."""
+"""State over several calls: effects of batches, saving, casting and earlier calls."""
 
 from __future__ import annotations
 
 from flowref.scripting.template import Template
 from flowref.scripting.torch.templates.conduct import APART
 
-# Follows a train-mode batch whose spread is zero.
+# Measured after a train-mode batch without spread.
 DEGENERATE = """
 ordinary = $ordinary
 $train
@@ -14,8 +14,8 @@ spoilt = [name for name, one in flow.state_dict().items() if not one.isfinite().
 print("after a batch $kind, not finite:", spoilt)
 $eval
 y = $normalizing(ordinary)[0]
-# The law: such a batch is refused, or leaves an object that is fit for the next one.
-print("an ordinary batch then comes back finite:", y.isfinite().all().item())
+# The law: such a batch is rejected, or the object still works on the next one.
+print("the result of an ordinary batch is then finite:", y.isfinite().all().item())
 wrong = bool(spoilt) or not y.isfinite().all().item()
 """
 
@@ -31,8 +31,8 @@ $train
 value, first = forward(x)
 $eval
 again, then = forward(x)
-# The law: where the value is the same, so is the log-det.
-print("value at first and then apart by:", (value - again).abs().max().item())
+# The law: if the value is the same, so is the log-det.
+print("first and later value differ by:", (value - again).abs().max().item())
 print("log-det at first:", first.tolist(), " then:", then.tolist())
 off = (first - then).abs().max().item()
 """
@@ -43,9 +43,9 @@ $train
 forward($ordinary)
 back = inverse(forward(x)[0].detach())[0]
 axes = [0, *range(2, x.dim())]
-# The law: in train mode an inverse that gives back the mean of a batch gives back its spread.
+# The law: in train mode the inverse restores the spread of a batch, if it does its mean.
 print("spread of the batch:   ", x.std(axes).flatten()[:4].tolist())
-print("spread of what is back:", back.std(axes).flatten()[:4].tolist())
+print("spread after inverse:  ", back.std(axes).flatten()[:4].tolist())
 wrong = (back - x).abs().max().item() > 1e-6 * x.abs().max().item()
 """
 
@@ -60,8 +60,8 @@ for mode in (True, False):
     except Exception as error:
         print("in this mode it raises", type(error).__name__)
     moved += [(mode, name) for name, part in flow.named_modules() if part.training != before[name]]
-# The law: a call leaves every part in the mode in which it found it.
-print("train mode before, part that left it or came to it:", moved)
+# The law: a call does not change the mode of any part.
+print("train mode before the call, and parts whose mode changed:", moved)
 wrong = bool(moved)
 """
 
@@ -76,9 +76,9 @@ $train
 flow.load_state_dict(saved)
 $eval
 second = $results
-# The law: given back its state_dict, it returns what it returned when it was saved.
+# The law: loading a state_dict restores the results of when it was saved.
 print("saved:     ", *(result.tolist() for result in first))
-print("given back:", *(result.tolist() for result in second))
+print("restored:  ", *(result.tolist() for result in second))
 off = {APART}
 """
 
@@ -90,9 +90,9 @@ first, saved = $results, copy.deepcopy(flow.state_dict())
 $results  # a call with other parameters
 flow.load_state_dict(saved)
 second = $results
-# The law: given back its state_dict, it returns what it returned when it was saved.
+# The law: loading a state_dict restores the results of when it was saved.
 print("saved:     ", *(result.tolist() for result in first))
-print("given back:", *(result.tolist() for result in second))
+print("restored:  ", *(result.tolist() for result in second))
 off = {APART}
 """
 
@@ -106,7 +106,7 @@ $results  # a call before the cast
 flow.float()
 flow.double()
 second = $results
-# The law: a cast to float32 and back rounds parameters and buffers, and does nothing else.
+# The law: a cast to float32 and back only rounds parameters and buffers.
 print("rounded:          ", *(result.tolist() for result in first))
 print("called, then cast:", *(result.tolist() for result in second))
 off = {APART}
@@ -126,8 +126,8 @@ while stack:
     for name, value in inside.items():
         held = isinstance(value, torch.nn.Module) or not callable(value)
         stack += [(f"{path}.{name}", value)] if held and id(value) not in seen else []
-# The law: what requires a gradient is among parameters(), to be trained, saved and moved.
-print("requires a gradient, and is not among parameters():", hidden)
+# The law: tensors that require a gradient are in parameters(), to be trained, saved and moved.
+print("require a gradient, but are not in parameters():", hidden)
 wrong = bool(hidden)
 """
 
@@ -139,7 +139,7 @@ first = $over(others$end
 flow = original
 $earlier
 second = $over(others$end
-# The law: what a call returns does not depend on calls that were made before.
+# The law: results do not depend on earlier calls.
 print("alone:            ", *(result.tolist() for result in first))
 print("after other calls:", *(result.tolist() for result in second))
 off = {APART}
@@ -154,7 +154,7 @@ flow, held = original, $at.clone()
 $over(held$end
 held.copy_(others)  # in place, as data loaders do
 second = $over(held$end
-# The law: a call is answered for the values that its tensor has now.
+# The law: a call uses the current values of its tensor.
 print("these values:                  ", *(result.tolist() for result in first))
 print("the same, written into a tensor:", *(result.tolist() for result in second))
 off = {APART}
@@ -170,7 +170,7 @@ flow = original
 $results
 {MOVE}
 second = $results
-# The law: a call is answered with the parameters that the object has now.
+# The law: a call uses the current parameters.
 print("with these parameters:             ", *(result.tolist() for result in first))
 print("with the same, after another call:", *(result.tolist() for result in second))
 off = {APART}
@@ -185,7 +185,7 @@ for batch in others:
     second = [result[:1] for result in $over(batch$end]
     print("the first point in another batch:", *(result.tolist() for result in second))
     found.append({APART})
-# The law: what a point maps to does not depend on what else is in its batch.
+# The law: the result of a point does not depend on the rest of its batch.
 print("in its own batch:                ", *(result.tolist() for result in first))
 off = max(found)
 """
@@ -197,7 +197,7 @@ value = nll($batch)
 value.backward()
 gradients = {name: one.grad for name, one in flow.named_parameters() if one.grad is not None}
 broken = [name for name, gradient in gradients.items() if not gradient.isfinite().all()]
-# The law: where the loss is finite, so is its gradient.
+# The law: if the loss is finite, so is its gradient.
 print("loss:", value.item(), " gradients that are not finite:", broken)
 wrong = value.isfinite().item() and bool(broken)
 """
@@ -208,7 +208,7 @@ for value in (0.0, 1.0):
     z, ladj = forward(x)
     total = z.sum() + (0 if ladj is None else ladj.sum())
     (gradient,) = torch.autograd.grad(total, x)
-    # The law: where a map is smooth, its gradient is finite.
+    # The law: the gradient of a smooth map is finite.
     print(f"gradient where all entries are {value}:", gradient.tolist())
     wrong = not gradient.isfinite().all()
     if wrong:
@@ -231,13 +231,13 @@ for default in (torch.float64, torch.float32):
     before = settings()
     $which($at)
     after = settings()
-    # The law: these belong to the process, and no call sets them.
+    # The law: no call changes these global settings.
     changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     print("set by $which:", changed)
     wrong |= bool(changed)
 """
 
-# The same of a call that takes no points.
+# The replacement for a call without points.
 SAMPLING = ("$which($at)", "sample(8)")
 ANY = 1e9  # residuals of exact laws are flags
 

@@ -10,7 +10,7 @@ $setup
 first = $results
 alone = [$over($at[i : i + 1]$ith$end for i in range(len($at))]
 second = [torch.cat(rows) for rows in zip(*alone)]
-# The law: what a point maps to does not depend on the rest of its batch.
+# The law: the result of a point does not depend on the rest of its batch.
 print("in one batch:", *(result[:4].tolist() for result in first))
 print("one by one:  ", *(result[:4].tolist() for result in second))
 off = max(((a - b).abs().max() / (1 + a.abs().max())).item() for a, b in zip(first, second))
@@ -20,7 +20,7 @@ REPEATED = f"""
 $setup
 first = $results
 second = [result[: len($at)] for result in $over(torch.cat([$at, $at[:1]])$end]
-# The law: what a point maps to does not depend on the rest of its batch.
+# The law: the result of a point does not depend on the rest of its batch.
 print("in their batch:           ", *(result.tolist() for result in first))
 print("with the first one twice: ", *(result.tolist() for result in second))
 off = {APART}
@@ -31,7 +31,7 @@ $setup
 $train
 first = $results
 second = [result[: len($at)] for result in $over(torch.cat([$at, $at[:1] + 1.0])$end]
-# The law: what a point maps to does not depend on the rest of its batch.
+# The law: the result of a point does not depend on the rest of its batch.
 print("in their batch:       ", *(result.tolist() for result in first))
 print("with another in it:   ", *(result.tolist() for result in second))
 off = {APART}
@@ -53,7 +53,7 @@ $setup
 first = $results
 with torch.no_grad():
     second = $results
-# The law: what is returned does not depend on whether gradients are recorded.
+# The law: results do not depend on whether gradients are recorded.
 print("with gradients:   ", *(result.tolist() for result in first))
 print("without gradients:", *(result.tolist() for result in second))
 off = {APART}
@@ -64,7 +64,7 @@ $setup
 calm = $results
 $train
 training = $results
-# The law: as long as forward returns the same value, train mode changes nothing else.
+# The law: if train mode does not change the value of forward, it changes nothing else.
 for name, first, second in zip(("value", "log-det"), calm, training):
     print(name, "in eval mode:", first.tolist(), " in train mode:", second.tolist())
 off = (calm[$part] - training[$part]).abs().max().item()
@@ -91,7 +91,7 @@ print("loaded:", *(result.tolist() for result in second))
 off = {APART}
 """
 
-# What one object draws another may draw by chance.
+# Two objects may draw the same by chance.
 RELOADED_OFTEN = f"""
 $setup
 first = $results
@@ -117,7 +117,7 @@ flow = build()
 flow.load_state_dict(saved)
 flow.train()
 second = [*$results, *flow.state_dict().values()]
-# The law: the first training step after loading is that which would have come without.
+# The law: the first training step after loading is the same as without saving.
 print("value without saving:", first[0].tolist(), "and after loading:", second[0].tolist())
 pairs = [(1.0 * a, 1.0 * b) for a, b in zip(first, second) if a.numel()]
 off = max((a - b).abs().max().item() for a, b in pairs)
@@ -131,7 +131,7 @@ try:
         nll($batch).backward()
     wrong = False
 except RuntimeError as error:
-    # The law: no training step meets the graph of an earlier one.
+    # The law: no training step uses the graph of an earlier one.
     print("the second step raised:", error)
     wrong = "second time" in str(error)
 """
@@ -197,7 +197,7 @@ FOLDED = f"""
 first = $results
 flow = flow.$fold() or flow
 second = $results
-# The law: folded layers return what the layers did.
+# The law: folding layers does not change the results.
 print("before:", *(result.tolist() for result in first))
 print("folded:", *(result.tolist() for result in second))
 off = {APART}
@@ -209,7 +209,7 @@ first = $results
 for parameter in copy.deepcopy(flow).parameters():
     parameter.data += 0.3
 second = $results
-# The law: moving the parameters of a copy leaves the original as it was.
+# The law: changing the parameters of a copy does not change the original.
 print("before:", *(result.tolist() for result in first))
 print("after: ", *(result.tolist() for result in second))
 off = {APART}

@@ -1,4 +1,4 @@
-"""Samples: their form, and what they know of each other; and the mass of what is never sampled."""
+"""Samples: their shapes and independence; and the mass of densities without samples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DIFFERENT_ROWS = """
 torch.manual_seed(1)
 x = sample(512).detach().reshape(512, $size)
 others = len(torch.unique(x, dim=0))
-# The law: noise is drawn for each row, so that no two are equal.
+# The law: noise is drawn for each row, so no two rows are equal.
 print("rows drawn:", len(x), " different ones:", others)
 wrong = others < 0.95 * len(x)
 """
@@ -70,7 +70,7 @@ wrong = strongest > 0.3
 OTHER_CALLS = """
 torch.manual_seed(1)
 first, second = sample(3), sample(3)
-# The law: two calls draw other points.
+# The law: two calls draw different points.
 print("first call: ", first.tolist())
 print("second call:", second.tolist())
 wrong = torch.equal(first, second)
@@ -88,7 +88,7 @@ for points in (x[:1], torch.cat([x, x]), x.repeat(7, *[1] * (x.dim() - 1))[:7]):
 MASS = """
 torch.manual_seed(1)
 mean, spread = torch.zeros($size), 3 * torch.eye($size)
-for count in [4000] * 8 + [100000]:  # a distribution of Student that follows the mass
+for count in [4000] * 8 + [100000]:  # a Student proposal that adapts to the mass
     noise = torch.randn(count, $size) @ spread.T
     scale = (5 / torch.distributions.Chi2(5.0 * torch.ones(())).sample((count, 1))).sqrt()
     points = mean + scale * noise
@@ -113,8 +113,8 @@ torch.manual_seed(1)
 z = base_sample($rows)
 torch.manual_seed(1)
 drawn, made = sample($rows), $generating(z)[0]
-# The law: samples are the noise of the base, taken through the map.
-print("noise taken through the map:", made.tolist())
+# The law: samples are base samples mapped by the flow.
+print("base samples, mapped:       ", made.tolist())
 print("samples:                    ", drawn.tolist())
 off = (drawn - made.reshape(drawn.shape)).abs().max().item()
 """
@@ -125,7 +125,7 @@ with torch.no_grad():
     z = $normalizing(sample(8000))[0].reshape(8000, $size)
 ends = z.max(0).values, z.min(0).values
 most = max(((z - end).abs() <= 1e-9 * (1 + end.abs())).sum(0).max().item() for end in ends)
-# The law: latents are as many numbers as there are samples; none of them is drawn twice.
+# The law: the latents of samples are distinct; no value is drawn twice.
 print("largest latents: ", ends[0].tolist())
 print("smallest latents:", ends[1].tolist())
 print("latents at one end of their coordinate:", most)
