@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import sys
@@ -96,6 +97,7 @@ def _speaks(obj: Any) -> bool:
     return any(MEANT.search(_user_source_code(kind)) for kind in kinds)
 
 
+@functools.lru_cache(maxsize=256)  # Python reads the whole file for it
 def _user_source_code(kind: Any) -> str:
     """The code of a class or function that is no library's; empty where there is none to read."""
     module = str(sys.modules.get(getattr(kind, "__module__", "")))

@@ -19,6 +19,7 @@ from flowref.model import Undecidable
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
 # What keeps or compares copies of a parameter reads it for nobody's sake.
 COPIES = ("detach", "clone", "equal")
+KEEPING = frozenset((*PIECES, *COPIES))
 
 # Products of matrices, as linear layers make them, and as many nets of one shape do at once.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
@@ -31,6 +32,19 @@ ADDED = ("add_", "sub_")
 
 # A parameter that is read so often in one call is that of a field which is evaluated step by step.
 OFTEN = 8
+
+
+class Counting(Dispatch):
+    """Count the operations dispatched under it, and change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Count it."""
+        self.operations += 1
+        return func(*args, **named)
 
 
 class Watching(Dispatch):
@@ -76,10 +90,12 @@ class Watching(Dispatch):
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Count it."""
         self.operations += 1
+        kind = func._opname
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
-        if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
-            floats = [value for value in _flattened_list(args) if _is_floating_tensor(value)]
+        given = _tensors(args)
+        if kind not in KEEPING:
+            floats = [value for value in given if _is_floating(value)]
             read = [value for value in floats if isinstance(value, nn.Parameter)]
             self.read_held.update(
                 {whole for value in floats if (whole := _unshared_storage_address(value))}
@@ -88,11 +104,13 @@ class Watching(Dispatch):
             self._reads([id(value) for value in read if value.requires_grad])
             self.read_frozen.update(id(value) for value in read if not value.requires_grad)
         out = func(*args, **named)
-        given = {_storage_address(value) for value in _flattened_list(args)}
-        self.made.update({_storage_address(value) for value in _flattened_list((out,))} - given)
-        if not operator_rule(func).known and any(map(_is_floating_tensor, _flattened_list((out,)))):
-            self.unknown.add(f"{func.namespace}::{func._opname}")
-        kind = getattr(func, "_opname", "")
+        results = _tensors((out,))
+        self.made.update(
+            {_storage_address(value) for value in results}
+            - {_storage_address(value) for value in given}
+        )
+        if not operator_rule(func).known and any(map(_is_floating, results)):
+            self.unknown.add(f"{func.namespace}::{kind}")
         self.rounds |= kind in ROUNDING
         if kind in PRODUCTS or kind == "convolution":
             width = out.shape[1 if kind == "convolution" else -1]
@@ -146,7 +164,7 @@ class Limited(Dispatch):
         return func(*args, **named)
 
 
-class Narrowing(Watching):
+class Narrowing(Dispatch):
     """Disturb float32 results that come from wider values, casts included, by a relative error of
     up to ``magnitude``.
 
@@ -165,12 +183,8 @@ class Narrowing(Watching):
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Disturb what it gives."""
-        out = super().operation(func, args, named)
-        inputs = [
-            value
-            for value in _flattened_list(args)
-            if isinstance(value, torch.Tensor) and value.is_floating_point()
-        ]
+        out = func(*args, **named)
+        inputs = [value for value in _tensors(args) if value.is_floating_point()]
         if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
             return out
         name = func.overloadpacket.__name__
@@ -202,11 +216,11 @@ class Narrowing(Watching):
         return value
 
 
-def _is_floating_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+def _is_floating(value: torch.Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
 
 
-def _storage_address(value: Any) -> int:
+def _storage_address(value: torch.Tensor) -> int:
     """Where the numbers of a tensor lie; 0 of what does not say, as under a transform of functions."""
     try:
         return int(value.untyped_storage().data_ptr())
@@ -232,3 +246,14 @@ def _flattened_list(values: Any) -> list[Any]:
     for value in values:
         flat += _flattened_list(value) if isinstance(value, (tuple, list)) else [value]
     return flat
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    """The tensors in nested lists and tuples."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += _tensors(value)
+    return found
