@@ -126,12 +126,7 @@ def of_log_det(graph: Graph) -> Scope:
 def of_call(graph: Graph, law: str, call: str) -> Scope:
     """What a call computes, of its points, a context and weights, as `Composition` names it."""
     own = frozenset(node.name for node in graph.nodes if node.name.startswith(f"{call}."))
-    given = {
-        ref.name
-        for node in graph.nodes
-        if node.name in own
-        for ref in references((node.args, dict(node.named)))
-    }
+    given = {name for node in graph.nodes if node.name in own for name in node.sources}
     return Scope(law, own, own | given | frozenset(graph.weights), 0)
 
 
@@ -182,12 +177,7 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     if last is None:
         return
     own = scope.own
-    given = {
-        ref.name
-        for node in nodes
-        if node.name in own
-        for ref in references((node.args, dict(node.named)))
-    }
+    given = {name for node in nodes if node.name in own for name in node.sources}
     uses = [
         node
         for node in reversed(nodes)
@@ -312,12 +302,7 @@ def _terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[Edit]:
 def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
     """Another value of the same shape, which is known before the node is used."""
     at = {one.name: number for number, one in enumerate(nodes)}
-    users = [
-        one
-        for one in nodes
-        if one.name in own
-        and any(ref.name == node.name for ref in references((one.args, dict(one.named))))
-    ]
+    users = [one for one in nodes if one.name in own and node.name in one.sources]
     for user in (None, *(one for one in users if len(users) > 1)):
         first = min((at[one.name] for one in users if user in (None, one)), default=len(nodes))
         for other in reversed(nodes[:first]):

@@ -95,9 +95,12 @@ class Towers:
         table = np.ones((*bases.shape, 4, 256), np.uint64)
         step = bases
         for digit in range(4):
-            for power in range(1, 256):
-                table[..., digit, power] = table[..., digit, power - 1] * step % p
-            step = table[..., digit, 255] * step % p
+            for bit in (1 << place for place in range(8)):
+                # Those of twice as many, of which the second half is the first, times one of them.
+                table[..., digit, bit : 2 * bit] = (
+                    table[..., digit, :bit] * step[..., None] % p[..., None]
+                )
+                step = step * step % p
         return table
 
     def p(self, axes: int) -> Words:
@@ -144,7 +147,7 @@ def times(a: Pair, b: Pair, p: Words) -> Pair:
 def power(a: Words, exponents: Words, p: Words) -> Words:
     """a to whole powers, entry by entry."""
     found = np.ones(np.broadcast_shapes(a.shape, exponents.shape), np.uint64)
-    step, left = np.broadcast_to(a, found.shape), np.broadcast_to(exponents, found.shape)
+    step, left = a, exponents
     while left.any():
         found = np.where(left & np.uint64(1), found * step % p, found)
         step, left = step * step % p, left >> np.uint64(1)
