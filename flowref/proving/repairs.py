@@ -136,7 +136,7 @@ def _proved(
     changed, law = edited(graph, edit, scope), LAWS[scope.law]
     before = {id(node) for node in graph.nodes}
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
-    ready = {name: value for name, value in run.values.items() if name not in behind}
+    ready = run.apart_from(behind)
     try:
         again = GraphRun(changed, run.field, run.path, run.weights, law.slopes, ready=ready)
         if not law.holds(again):
@@ -156,7 +156,7 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
     nodes, names = list[Node](), {edit.place.name: edit.value}
     for number, node in enumerate(graph.nodes):
         used = node.name in scope.own and edit.user in ("", node.name)
-        changed = used and node is not edit.place
+        changed = used and node is not edit.place and edit.place.name in node.sources
         nodes.append(renamed_node(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes

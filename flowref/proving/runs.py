@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any, Generic
 
@@ -20,13 +20,15 @@ SETTINGS = ("layout", "device", "pin_memory", "memory_format")
 # Comparisons, with the place of what is larger where they are true, and of what is smaller.
 ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
+# What nodes came to, and what comparisons say of signs.
+Ready = tuple[dict[str, Any], dict[str, tuple[Signs, Signs]]]
 
 
 class GraphRun(Generic[AnyKind]):
     """The graph in numbers of a kind: at random points of a field, or on boxes. ``path``: what comparisons are held to; None
     for what the numbers say; ``slopes``: which derivatives there are: "entries", by the entries of points, "along", by the
-    directions of a statement, "halves", by halves of the entries that are ``moved``, or none; ``ready``: values of another run
-    in the same field, of a graph that differs elsewhere; ``operators``: what each makes of the numbers.
+    directions of a statement, "halves", by halves of the entries that are ``moved``, or none; ``ready``: what is known of
+    another run in the same field, of a graph that differs elsewhere; ``operators``: what each makes of the numbers.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class GraphRun(Generic[AnyKind]):
         path: Branches | None,
         weights: frozenset[str],
         slopes: str,
-        ready: Mapping[str, Any] | None = None,
+        ready: Ready | None = None,
         operators: Mapping[str, Callable[..., Any]] = OPERATORS,
         moved: Any = None,
     ) -> None:
@@ -44,8 +46,7 @@ class GraphRun(Generic[AnyKind]):
         # So many points have seen signs.
         self.samples = 0
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
-        self.values: dict[str, Any] = dict(ready or {})
-        self.ordered: dict[str, tuple[Signs, Signs]] = {}
+        self.values, self.ordered = ready or ({}, {})
         self.conditions = field.conditions
         if graph.guards:
             self.conditions[
@@ -103,6 +104,14 @@ class GraphRun(Generic[AnyKind]):
             ):
                 larger, smaller = (self._given(node.args[at]) for at in ORDERS[node.op])
                 self.ordered[node.name] = ordered(larger, smaller, strict=node.op in STRICT)
+
+    def apart_from(self, names: Container[str]) -> Ready:
+        """What other nodes came to."""
+        values, ordered = (
+            {name: one for name, one in held.items() if name not in names}
+            for held in (self.values, self.ordered)
+        )
+        return values, ordered
 
     def _run(self, node: Node) -> Any:
         if node.op == "constant":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 # Primes of a tower, and below what the first is.
 LEVELS, LARGEST = 3, 2**31
+# So many are inverted sooner one by one than together.
+FEW_ENTRIES = 256
 # How the multiplier of the golden ratio, and two others of splitmix64, mix the bits of a word.
 MIXERS = (
     np.uint64(0x9E3779B97F4A7C15),
@@ -157,7 +160,16 @@ def power(a: Words, exponents: Words, p: Words) -> Words:
 def inverse(a: Pair, p: Words) -> Pair:
     """1/a, and zero for zero."""
     if a[1] is None:
-        return power(a[0], p - np.uint64(2), p), None
+        return _reciprocal(a[0], p), None
     norm = (a[0] * a[0] % p + a[1] * a[1] % p) % p
-    one = power(norm, p - np.uint64(2), p)
+    one = _reciprocal(norm, p)
     return a[0] * one % p, (p - a[1]) % p * one % p
+
+
+def _reciprocal(a: Words, p: Words) -> Words:
+    shape = np.broadcast_shapes(a.shape, p.shape)
+    if math.prod(shape) > FEW_ENTRIES:
+        return power(a, p - np.uint64(2), p)
+    numbers, primes = (np.broadcast_to(one, shape).ravel().tolist() for one in (a, p))
+    found = [pow(n, -1, q) if n % q else 0 for n, q in zip(numbers, primes, strict=True)]
+    return np.array(found, np.uint64).reshape(shape)
