@@ -122,10 +122,13 @@ def importable(package: str) -> bool:
 
 def imported_backends() -> Iterable[Backend]:
     """The backends whose frameworks this process has imported."""
-    for name in backend_names():
-        backend = find(name)
-        if backend.requires in sys.modules:
-            yield backend
+    found = []
+    for name in _modules():
+        with contextlib.suppress(TargetError):
+            # What is not imported is not looked for, which takes as long as a small pair.
+            if _backend(name).requires in sys.modules:
+                found.append(find(name))
+    return found
 
 
 @contextlib.contextmanager
