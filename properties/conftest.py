@@ -97,7 +97,9 @@ def seeded(request: pytest.FixtureRequest) -> None:
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed)
     if (torch := sys.modules.get("torch")) is not None:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(
+            seed
+        )  # that of other devices takes longer than most properties
 
 
 @pytest.fixture(autouse=True)

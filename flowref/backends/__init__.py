@@ -124,11 +124,14 @@ def importable(package: str) -> bool:
 
 
 def imported_backends() -> Iterable[Backend]:
-    """Yields the backends whose frameworks this process has imported."""
-    for name in backend_names():
-        backend = find(name)
-        if backend.requires in sys.modules:
-            yield backend
+    """The backends whose frameworks this process has imported."""
+    found = []
+    for name in _modules():
+        with contextlib.suppress(TargetError):
+            # A search for what is not imported takes as long as a small pair.
+            if _backend(name).requires in sys.modules:
+                found.append(find(name))
+    return found
 
 
 @contextlib.contextmanager

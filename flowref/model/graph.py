@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,6 +38,11 @@ class Node:
     kind: str
     shape: tuple[int, ...] = ()
     line: str = ""
+
+    @cached_property  # a graph is run many times
+    def sources(self) -> frozenset[str]:
+        """The names of what it is an operator of."""
+        return frozenset(ref.name for ref in references((self.args, self.named)))
 
 
 @dataclass(frozen=True)
@@ -88,15 +94,15 @@ class Graph:
         for node in reversed(self.nodes):
             if node.name in wanted:
                 found.append(node)
-                of = () if node.name in known else references((node.args, dict(node.named)))
-                wanted |= {ref.name for ref in of}
+                if node.name not in known:
+                    wanted |= node.sources
         return found[::-1]
 
     def moving(self, *sources: str) -> set[str]:
         """The nodes that depend on given ones."""
         found = set(sources)
         for node in self.nodes:
-            if any(ref.name in found for ref in references((node.args, dict(node.named)))):
+            if not found.isdisjoint(node.sources):
                 found.add(node.name)
         return found
 

@@ -129,12 +129,7 @@ def of_log_det(graph: Graph) -> Scope:
 def of_call(graph: Graph, law: str, call: str) -> Scope:
     """The nodes of a call, its points, context and weights, in the names of `Composition`."""
     own = frozenset(node.name for node in graph.nodes if node.name.startswith(f"{call}."))
-    given = {
-        ref.name
-        for node in graph.nodes
-        if node.name in own
-        for ref in references((node.args, dict(node.named)))
-    }
+    given = {name for node in graph.nodes if node.name in own for name in node.sources}
     return Scope(law, own, own | given | frozenset(graph.weights), 0)
 
 
@@ -144,7 +139,7 @@ def _proved(
     changed, law = edited(graph, edit, scope), LAWS[scope.law]
     before = {id(node) for node in graph.nodes}
     behind = changed.moving(*(node.name for node in changed.nodes if id(node) not in before))
-    ready = {name: value for name, value in run.values.items() if name not in behind}
+    ready = run.apart_from(behind)
     try:
         again = GraphRun(changed, run.field, run.path, run.weights, law.slopes, ready=ready)
         if not law.holds(again):
@@ -164,7 +159,7 @@ def edited(graph: Graph, edit: Edit, scope: Scope) -> Graph:
     nodes, names = list[Node](), {edit.place.name: edit.value}
     for number, node in enumerate(graph.nodes):
         used = node.name in scope.own and edit.user in ("", node.name)
-        changed = used and node is not edit.place
+        changed = used and node is not edit.place and edit.place.name in node.sources
         nodes.append(renamed_node(node, names) if changed else node)
         if number == last:
             nodes += edit.nodes
@@ -185,12 +180,7 @@ def edits(graph: Graph, scope: Scope) -> Iterator[Iterator[Edit]]:
     if last is None:
         return
     own = scope.own
-    given = {
-        ref.name
-        for node in nodes
-        if node.name in own
-        for ref in references((node.args, dict(node.named)))
-    }
+    given = {name for node in nodes if node.name in own for name in node.sources}
     uses = [
         node
         for node in reversed(nodes)
@@ -318,12 +308,7 @@ def _missing_terms(graph: Graph, last: Node, nodes: Sequence[Node]) -> Iterator[
 def _value_replacements(node: Node, nodes: Sequence[Node], own: frozenset[str]) -> Iterator[Edit]:
     """Another value of the same shape, which is known before the node is used."""
     at = {one.name: number for number, one in enumerate(nodes)}
-    users = [
-        one
-        for one in nodes
-        if one.name in own
-        and any(ref.name == node.name for ref in references((one.args, dict(one.named))))
-    ]
+    users = [one for one in nodes if one.name in own and node.name in one.sources]
     for user in (None, *(one for one in users if len(users) > 1)):
         first = min((at[one.name] for one in users if user in (None, one)), default=len(nodes))
         for other in reversed(nodes[:first]):

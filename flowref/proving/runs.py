@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any, Generic
 
@@ -20,6 +20,8 @@ SETTINGS = ("layout", "device", "pin_memory", "memory_format")
 # Comparisons, with the positions of the larger and the smaller operand if they are true.
 ORDERS = {"gt": (0, 1), "ge": (0, 1), "lt": (1, 0), "le": (1, 0)}
 STRICT = ("gt", "lt")
+# Values of nodes, and the signs that comparisons imply.
+Ready = tuple[dict[str, Any], dict[str, tuple[Signs, Signs]]]
 
 
 class GraphRun(Generic[AnyKind]):
@@ -27,7 +29,7 @@ class GraphRun(Generic[AnyKind]):
     ``path``: the outcomes of comparisons; None to take them from the numbers; ``slopes``: the
     derivatives: "entries", by the entries of points, "along", along the directions of a
     statement, "halves", along halves of the entries that are ``moved``, or none; ``ready``:
-    values of another run in the same field, for nodes that the graphs share; ``operators``:
+    values and signs of another run in the same field, for nodes that the graphs share; ``operators``:
     implementations by name.
     """
 
@@ -38,7 +40,7 @@ class GraphRun(Generic[AnyKind]):
         path: Branches | None,
         weights: frozenset[str],
         slopes: str,
-        ready: Mapping[str, Any] | None = None,
+        ready: Ready | None = None,
         operators: Mapping[str, Callable[..., Any]] = OPERATORS,
         moved: Any = None,
     ) -> None:
@@ -46,8 +48,7 @@ class GraphRun(Generic[AnyKind]):
         # The number of points with random signs.
         self.samples = 0
         self.graph, self.field, self.path, self.weights = graph, field, path, weights
-        self.values: dict[str, Any] = dict(ready or {})
-        self.ordered: dict[str, tuple[Signs, Signs]] = {}
+        self.values, self.ordered = ready or ({}, {})
         self.conditions = field.conditions
         if graph.guards:
             self.conditions[
@@ -105,6 +106,14 @@ class GraphRun(Generic[AnyKind]):
             ):
                 larger, smaller = (self._given(node.args[at]) for at in ORDERS[node.op])
                 self.ordered[node.name] = ordered(larger, smaller, strict=node.op in STRICT)
+
+    def apart_from(self, names: Container[str]) -> Ready:
+        """What other nodes came to."""
+        values, ordered = (
+            {name: one for name, one in held.items() if name not in names}
+            for held in (self.values, self.ordered)
+        )
+        return values, ordered
 
     def _run(self, node: Node) -> Any:
         if node.op == "constant":

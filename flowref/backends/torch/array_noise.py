@@ -155,29 +155,39 @@ def _distributions_rounded(rounding: Rounding) -> Iterator[None]:
     """Inside, distributions of scipy round their results for arrays that round: they compute on
     plain memory.
     """
+    _ROUNDINGS.append(rounding)
+    try:
+        with contextlib.ExitStack() as stack:
+            for owner, names in _distribution_classes(
+                tuple(sys.modules.get(f"scipy.stats.{one}") for one in STATS_MODULES)
+            ):
+                own = {name: _rounded_method(vars(owner)[name]) for name in names}
+                stack.enter_context(standing_in(owner, **own))
+            yield
+    finally:
+        _ROUNDINGS.pop()
 
-    def rounded(method: Any) -> Any:
-        @functools.wraps(method)
-        def rounded_method(self: Any, *inputs: Any, **named: Any) -> Any:
-            plain = [_unrounded_array(one) for one in inputs]
-            out = method(self, *plain, **{key: _unrounded_array(one) for key, one in named.items()})
-            rounds = any(isinstance(one, RoundedArray) for one in (*inputs, *named.values()))
-            if not rounds or rounding.busy or not _is_floating_array(out):
-                return out
-            rounding.operations += 1
-            rough = _rounded(method.__name__, plain, np.array(out), rounding)
-            # Integers are exact, as quantiles of discrete distributions are.
-            return _rounded_argument(np.where(np.trunc(out) == out, out, rough), rounding)
 
-        return rounded_method
+# The active noises, the innermost last.
+_ROUNDINGS: list[Rounding] = []
 
-    with contextlib.ExitStack() as stack:
-        for owner, names in _distribution_classes(
-            tuple(sys.modules.get(f"scipy.stats.{one}") for one in STATS_MODULES)
-        ):
-            own = {name: rounded(vars(owner)[name]) for name in names}
-            stack.enter_context(standing_in(owner, **own))
-        yield
+
+@functools.cache  # noise is switched on for each call
+def _rounded_method(method: Any) -> Any:
+    @functools.wraps(method)
+    def rounded_method(self: Any, *inputs: Any, **named: Any) -> Any:
+        rounding = _ROUNDINGS[-1]
+        plain = [_unrounded_array(one) for one in inputs]
+        out = method(self, *plain, **{key: _unrounded_array(one) for key, one in named.items()})
+        rounds = any(isinstance(one, RoundedArray) for one in (*inputs, *named.values()))
+        if not rounds or rounding.busy or not _is_floating_array(out):
+            return out
+        rounding.operations += 1
+        rough = _rounded(method.__name__, plain, np.array(out), rounding)
+        # Integers are exact, as quantiles of discrete distributions are.
+        return _rounded_argument(np.where(np.trunc(out) == out, out, rough), rounding)
+
+    return rounded_method
 
 
 @functools.cache

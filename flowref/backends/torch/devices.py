@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import sys
@@ -98,6 +99,7 @@ def _supports_devices(obj: Any) -> bool:
     return any(MEANT.search(_user_source_code(kind)) for kind in kinds)
 
 
+@functools.lru_cache(maxsize=256)  # Python reads the whole file for it
 def _user_source_code(kind: Any) -> str:
     module = str(sys.modules.get(getattr(kind, "__module__", "")))
     if any(name in module for name in LIBRARIES):

@@ -34,7 +34,7 @@ from flowref.backends.torch.single import (
     untrained_tensors,
 )
 from flowref.backends.torch.state import duplicate
-from flowref.backends.torch.torch_float32 import Watching
+from flowref.backends.torch.torch_float32 import Counting
 from flowref.backends.torch.training import Training
 from flowref.model import (
     Array,
@@ -315,7 +315,7 @@ class Live:
             if cost.heavy and cost.complete and cost.operations:  # counted when it was loaded
                 self.clean_operations[what] = cost.operations
                 return
-            counter, alone = Watching(), standing_in(self, rounding=None, counting=True)
+            counter, alone = Counting(), standing_in(self, rounding=None, counting=True)
             with alone, contextlib.suppress(Exception), counter:
                 run()
             self.clean_operations[what] = counter.operations

@@ -16,7 +16,7 @@ from flowref.backends.torch.array_noise import arrays_rounded
 from flowref.backends.torch.live import BUDGET_FACTOR, BUDGET_FLOOR, Live
 from flowref.backends.torch.noise import RandomRounding
 from flowref.backends.torch.state import duplicate, tensors
-from flowref.backends.torch.torch_float32 import Watching
+from flowref.backends.torch.torch_float32 import Counting
 
 # A context around the building of an object.
 Around = Callable[[], AbstractContextManager[Any]]
@@ -68,10 +68,10 @@ def _budget(live: Live, make: Callable[[Around], Any]) -> int:
     if an object takes many.
     """
     if "build" not in live.clean_operations:
-        counters: list[Watching] = []
+        counters: list[Counting] = []
 
-        def around() -> Watching:
-            counters.append(Watching())
+        def around() -> Counting:
+            counters.append(Counting())
             return counters[-1]
 
         make(around)

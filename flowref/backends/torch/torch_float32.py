@@ -17,6 +17,7 @@ from flowref.model import Undecidable
 PIECES = ("select", "slice", "unbind", "index", "split", "split_with_sizes", "chunk", "narrow")
 # Copies and comparisons of parameters do not count as reads.
 COPIES = ("detach", "clone", "equal")
+KEEPING = frozenset((*PIECES, *COPIES))
 
 # Matrix products, of linear layers and of several networks in a batch.
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
@@ -29,6 +30,19 @@ ADDED = ("add_", "sub_")
 
 # A parameter read so often in one call belongs to a field that is evaluated step by step.
 OFTEN = 8
+
+
+class Counting(Dispatch):
+    """Count the operations dispatched under it, and change nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+
+    def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Count it."""
+        self.operations += 1
+        return func(*args, **named)
 
 
 class Watching(Dispatch):
@@ -74,10 +88,12 @@ class Watching(Dispatch):
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs and counts an operation."""
         self.operations += 1
+        kind = func._opname
         if torch.Tag.nondeterministic_seeded in func.tags:
             self.draws += 1
-        if getattr(func, "_opname", "") not in (*PIECES, *COPIES):
-            floats = [value for value in _flattened_list(args) if _is_floating_tensor(value)]
+        given = _tensors(args)
+        if kind not in KEEPING:
+            floats = [value for value in given if _is_floating(value)]
             read = [value for value in floats if isinstance(value, nn.Parameter)]
             self.read_held.update(
                 {whole for value in floats if (whole := _unshared_storage_address(value))}
@@ -86,11 +102,13 @@ class Watching(Dispatch):
             self._reads([id(value) for value in read if value.requires_grad])
             self.read_frozen.update(id(value) for value in read if not value.requires_grad)
         out = func(*args, **named)
-        given = {_storage_address(value) for value in _flattened_list(args)}
-        self.made.update({_storage_address(value) for value in _flattened_list((out,))} - given)
-        if not operator_rule(func).known and any(map(_is_floating_tensor, _flattened_list((out,)))):
-            self.unknown.add(f"{func.namespace}::{func._opname}")
-        kind = getattr(func, "_opname", "")
+        results = _tensors((out,))
+        self.made.update(
+            {_storage_address(value) for value in results}
+            - {_storage_address(value) for value in given}
+        )
+        if not operator_rule(func).known and any(map(_is_floating, results)):
+            self.unknown.add(f"{func.namespace}::{kind}")
         self.rounds |= kind in ROUNDING
         if kind in PRODUCTS or kind == "convolution":
             width = out.shape[1 if kind == "convolution" else -1]
@@ -146,7 +164,7 @@ class Limited(Dispatch):
         return func(*args, **named)
 
 
-class Narrowing(Watching):
+class Narrowing(Dispatch):
     """Perturbs float32 results of wider values, casts included, by a relative error of up to
     ``magnitude``.
 
@@ -164,12 +182,8 @@ class Narrowing(Watching):
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs an operation, and perturbs its result."""
-        out = super().operation(func, args, named)
-        inputs = [
-            value
-            for value in _flattened_list(args)
-            if isinstance(value, torch.Tensor) and value.is_floating_point()
-        ]
+        out = func(*args, **named)
+        inputs = [value for value in _tensors(args) if value.is_floating_point()]
         if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
             return out
         name = func.overloadpacket.__name__
@@ -201,11 +215,11 @@ class Narrowing(Watching):
         return value
 
 
-def _is_floating_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+def _is_floating(value: torch.Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
 
 
-def _storage_address(value: Any) -> int:
+def _storage_address(value: torch.Tensor) -> int:
     """The address of a tensor's storage; 0 if it has none, as under functorch transforms."""
     try:
         return int(value.untyped_storage().data_ptr())
@@ -229,3 +243,14 @@ def _flattened_list(values: Any) -> list[Any]:
     for value in values:
         flat += _flattened_list(value) if isinstance(value, (tuple, list)) else [value]
     return flat
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    """The tensors in nested lists and tuples."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (tuple, list)):
+            found += _tensors(value)
+    return found

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import stateless
@@ -174,7 +176,9 @@ class TorchTracedCall:
             "_allow_non_fake_inputs": True,
             "_error_on_data_dependent_ops": False,
         }
-        with _recording_lines(again):
+        # One fake mode for all nodes, each of which would make its own.
+        shared = tracing(TracingContext(FakeTensorMode(allow_fallback_kernels=True)))
+        with _recording_lines(again), shared:
             return make_fx(call, dict(table), "real", **settings)(self.state, *self.inputs)
 
     def floats(self, x: Any, context: Any, state: Sequence[Any] | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 # The number of primes of a tower, and a bound of the first.
 LEVELS, LARGEST = 3, 2**31
+# Up to so many entries are inverted faster one by one than together.
+FEW_ENTRIES = 256
 # Multipliers that mix the bits of a word: the golden ratio's, and two of splitmix64.
 MIXERS = (
     np.uint64(0x9E3779B97F4A7C15),
@@ -94,9 +97,12 @@ class Towers:
         table = np.ones((*bases.shape, 4, 256), np.uint64)
         step = bases
         for digit in range(4):
-            for power in range(1, 256):
-                table[..., digit, power] = table[..., digit, power - 1] * step % p
-            step = table[..., digit, 255] * step % p
+            for bit in (1 << place for place in range(8)):
+                # Those of twice as many, of which the second half is the first, times one of them.
+                table[..., digit, bit : 2 * bit] = (
+                    table[..., digit, :bit] * step[..., None] % p[..., None]
+                )
+                step = step * step % p
         return table
 
     def p(self, axes: int) -> Words:
@@ -145,7 +151,7 @@ def times(a: Pair, b: Pair, p: Words) -> Pair:
 def power(a: Words, exponents: Words, p: Words) -> Words:
     """a to integer powers, elementwise."""
     found = np.ones(np.broadcast_shapes(a.shape, exponents.shape), np.uint64)
-    step, left = np.broadcast_to(a, found.shape), np.broadcast_to(exponents, found.shape)
+    step, left = a, exponents
     while left.any():
         found = np.where(left & np.uint64(1), found * step % p, found)
         step, left = step * step % p, left >> np.uint64(1)
@@ -155,7 +161,16 @@ def power(a: Words, exponents: Words, p: Words) -> Words:
 def inverse(a: Pair, p: Words) -> Pair:
     """1/a, and zero for zero."""
     if a[1] is None:
-        return power(a[0], p - np.uint64(2), p), None
+        return _reciprocal(a[0], p), None
     norm = (a[0] * a[0] % p + a[1] * a[1] % p) % p
-    one = power(norm, p - np.uint64(2), p)
+    one = _reciprocal(norm, p)
     return a[0] * one % p, (p - a[1]) % p * one % p
+
+
+def _reciprocal(a: Words, p: Words) -> Words:
+    shape = np.broadcast_shapes(a.shape, p.shape)
+    if math.prod(shape) > FEW_ENTRIES:
+        return power(a, p - np.uint64(2), p)
+    numbers, primes = (np.broadcast_to(one, shape).ravel().tolist() for one in (a, p))
+    found = [pow(n, -1, q) if n % q else 0 for n, q in zip(numbers, primes, strict=True)]
+    return np.array(found, np.uint64).reshape(shape)

@@ -68,11 +68,21 @@ class Field(Towers):
     line: str = ""
     nested: str = ""
     conditions: dict[str, None] = field(default_factory=dict)
+    # Constants, by type, value and shape.
+    known: dict[tuple[Any, ...], Residues] = field(default_factory=dict, repr=False, compare=False)
 
     def constant(self, value: Any, shape: Sequence[int] = ()) -> Residues:
         """Numbers as residues of the fractions that they are; raises `NotModelled` for non-finite
         ones.
         """
+        if not isinstance(value, bool | int | float | Fraction):
+            return self._constant(value, shape)
+        key = type(value), value, tuple(shape)
+        if key not in self.known:
+            self.known[key] = self._constant(value, shape)
+        return self.known[key]
+
+    def _constant(self, value: Any, shape: Sequence[int]) -> Residues:
         found = np.asarray(value)
         if found.dtype.kind == "f" and not np.isfinite(found).all():
             raise NotModelled("numbers that are not finite")
