@@ -160,7 +160,9 @@ def arbitrated(
         if which == "inverse" and opposite_of_forward(flow, x, context, claimed, gap):
             return observed, "autograd alone disagrees, with the inverse and with forward"
         return observed, ""
-    near_truth, near_claim = abs(measured - truth) <= doubt, abs(measured - claimed) <= doubt
+    near_truth = abs(measured - truth) <= doubt
+    promised = float(log_det_tolerance(flow, np.array([measured]))[0])
+    near_claim = abs(measured - claimed) <= doubt + promised
     if near_claim and not near_truth:
         observed["disagrees"] = "autograd"
         return (
