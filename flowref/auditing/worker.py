@@ -33,7 +33,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 from flowref.reporting.contents import FREE, Expense
 from flowref.reporting.verdict_json import (
     recognized_from_json,
@@ -139,7 +139,7 @@ def guarded(entry: Entry, target: Target, law: str | Law | None, settings: Any) 
     try:
         with undisturbed():
             result = entry(target, law, settings)
-    except (FlowrefError, Beyond) as error:
+    except (FlowrefError, BudgetExceeded) as error:
         raised = str(error)
     except (Exception, SystemExit) as error:
         raised = one_line(error, 300)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from flowref import loading, registry
 from flowref.checking.plan import trainable
 from flowref.checking.settings import Settings
-from flowref.model import CONTRACT, Law, Silence, Subject, Target, Unsupported, one_line
+from flowref.model import CONTRACT, Law, NotJudged, Subject, Target, Unsupported, one_line
 from flowref.model.call import OPPOSITE
 from flowref.model.not_judged import UNMOVED
 from flowref.model.promises import canonical
@@ -43,23 +43,23 @@ THOROUGH = "--profile thorough measures them"
 STANDARD = "--profile standard trains it"
 
 
-def not_applicable(law: Law, subject: Subject, settings: Settings) -> Silence | None:
+def not_applicable(law: Law, subject: Subject, settings: Settings) -> NotJudged | None:
     """Return why a law does not apply to a subject, or None if it applies."""
     missing = subject.lacks(law.needs)
     if missing:
         return missing_ability_silence(missing, subject)
     promise = None if law.promise is None else canonical(law.promise)
     if law.force == CONTRACT and promise is not None and not subject.promises.get(promise):
-        return Silence(f"it does not promise {promise}")
+        return NotJudged(f"it does not promise {promise}")
     if law.points == "beyond" and not (subject.facts.declared and subject.domain.bounded):
-        return Silence("no bounded domain is declared")
+        return NotJudged("no bounded domain is declared")
     unmet = None if law.applies is None else law.applies.unmet(subject)
     if unmet is None and law.thorough and not settings.thorough:
-        return Silence("measured in the thorough profile only", remedy=THOROUGH)
+        return NotJudged("measured in the thorough profile only", remedy=THOROUGH)
     return unmet
 
 
-def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | Silence:
+def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | NotJudged:
     """Load the subject in the condition of a law, or return why there is none. The base law of a
     case is checked first, since the case itself may need training.
     """
@@ -77,19 +77,19 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
             ),
         )
     except Unsupported as refusal:
-        return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
+        return NotJudged(str(refusal), bool(refusal.waits), refusal.remedy)
     silence = not_applicable(base, usual, settings)
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:
         return silence or missing_ability_silence(missing, usual)
     if law.history == "trained" and settings.quick:
-        return Silence("trained in the standard profile only", remedy=STANDARD)
+        return NotJudged("trained in the standard profile only", remedy=STANDARD)
     if law.history == "trained" and not affords_training(usual, settings):
-        return Silence("it takes too long to train", True)
+        return NotJudged("it takes too long to train", True)
     try:
         return loading.load(target, replace(law.condition, device=settings.device))
     except Unsupported as refusal:
-        return Silence(str(refusal), bool(refusal.waits), refusal.remedy)
+        return NotJudged(str(refusal), bool(refusal.waits), refusal.remedy)
 
 
 def affords_training(subject: Subject, settings: Settings) -> bool:
@@ -101,23 +101,23 @@ def _event_size(subject: Subject) -> int:
     return math.prod(subject.event_shape)
 
 
-def missing_ability_silence(missing: Sequence[str], subject: Subject) -> Silence:
-    """Return the `Silence` of a law whose abilities are missing. A batch normalizer is never
+def missing_ability_silence(missing: Sequence[str], subject: Subject) -> NotJudged:
+    """Return the `NotJudged` of a law whose abilities are missing. A batch normalizer is never
     reported as blocked: it need not be a layer of a flow.
     """
     broken = subject.facts.broken or {}
     for ability in missing:
         if ability in broken:
-            return Silence(f"its {ability} raises {broken[ability]}", True)
+            return NotJudged(f"its {ability} raises {broken[ability]}", True)
     if subject.facts.unended:
-        return Silence(subject.facts.unended, set(missing) <= OF_A_MAP)
+        return NotJudged(subject.facts.unended, set(missing) <= OF_A_MAP)
     if subject.facts.unmoved and set(missing) <= ALONG:
-        return Silence(UNMOVED, True, subject.facts.unmoved)
+        return NotJudged(UNMOVED, True, subject.facts.unmoved)
     waits = subject.normalizer is None and all(
         any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
     )
     remedy = REMEDIES.get(missing[0], "") if waits and len(missing) == 1 else ""
-    return Silence(f"it offers no {', no '.join(missing)}", waits, remedy)
+    return NotJudged(f"it offers no {', no '.join(missing)}", waits, remedy)
 
 
 def resembled(law: Law, target: Target) -> Target | None:
@@ -129,14 +129,14 @@ def resembled(law: Law, target: Target) -> Target | None:
 
 def rebuilt_target(
     target: Target, subject: Subject, law: Law, settings: Settings
-) -> Target | Silence:
+) -> Target | NotJudged:
     """Return the target that a law is measured on: itself or, if ``law.rebuild`` is set, with
     another number of features; or why that cannot be built.
     """
     if law.rebuild is None:
         return target
     if not law.features and subject.operations > WIDEST and not settings.thorough:
-        return Silence(
+        return NotJudged(
             f"its calls take {subject.operations} operations with {_event_size(subject)} features, and "
             "more with several hundred: thorough profile only",
             True,
@@ -144,18 +144,18 @@ def rebuilt_target(
         )
     wider = law.measured_on(target, subject.promises)
     if wider is None:
-        return Silence("it cannot be built with another number of features")
+        return NotJudged("it cannot be built with another number of features")
     if subject.facts.given:
-        return Silence("its weights are given, and fit this number of features only")
+        return NotJudged("its weights are given, and fit this number of features only")
     return wider
 
 
 def rebuilt(
     target: Target, subject: Subject, law: Law, settings: Settings
-) -> tuple[Target, Subject] | Silence:
+) -> tuple[Target, Subject] | NotJudged:
     """Return the target that a law is measured on and its subject, or why they cannot be built."""
     wider = rebuilt_target(target, subject, law, settings)
-    if isinstance(wider, Silence):
+    if isinstance(wider, NotJudged):
         return wider
     if law.rebuild is None:
         return target, subject
@@ -164,4 +164,4 @@ def rebuilt(
     except Exception as error:
         if not law.features:
             raise
-        return Silence(f"with {law.features} features it raises {one_line(error)}")
+        return NotJudged(f"with {law.features} features it raises {one_line(error)}")

@@ -13,7 +13,7 @@ from flowref.checking.judgement import HELD, UNDECIDED, Judgement
 from flowref.checking.measurement import measure
 from flowref.checking.tolerance import judge
 from flowref.model import VALUES, Batch, Law, Subject, seed_of
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 
 # Distance at which a derivative law is measured again, relative to 1 + |x|.
 ASIDE = 2.0**-16
@@ -158,7 +158,7 @@ def built_again(judgement: Judgement) -> Judgement:
             far = size > CLEAR_OF_HEAVY * known
             if heavy and run + 1 >= FEWEST_OF_HEAVY and far[violated].all():
                 break
-    except (Beyond, Exception):  # it cannot be rebuilt, so nothing is explained
+    except (BudgetExceeded, Exception):  # it cannot be rebuilt, so nothing is explained
         return judgement
     allowed = judgement.allowed + explained
     outcome = np.where(violated & (size <= allowed), HELD, judgement.outcome)

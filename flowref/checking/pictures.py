@@ -19,7 +19,7 @@ from flowref.checking.measurement import Measurement, measure
 from flowref.checking.points import example_batch
 from flowref.checking.tolerance import judge
 from flowref.model import ROUNDING, Array, Batch, Figure, seed_of
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 from flowref.model.figure import SCALE, rounded_series
 
 # Sizes of the input along the ray; the counterexample's own is added.
@@ -37,7 +37,7 @@ def picture(judgement: Judgement) -> Figure | None:
     if subject.cost.heavy or subject.operations > OPERATIONS or batch.x.size > ENTRIES:
         return None
     point = batch.rows(slice(judgement.worst(), judgement.worst() + 1))
-    with contextlib.suppress(Beyond, Exception), np.errstate(all="ignore"):
+    with contextlib.suppress(BudgetExceeded, Exception), np.errstate(all="ignore"):
         if law.picture is not None:
             return law.picture(subject, point)
         if law.tolerance == ROUNDING and law.size > 1:

@@ -13,7 +13,7 @@ from flowref.checking.largest_step import bearable
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
 from flowref.model import ROUNDING, STATISTICAL, Call, Law, Subject, Target, Undecidable
-from flowref.model.budget import SECOND, Means, too_long
+from flowref.model.budget import SECOND, Budget, too_long
 from flowref.model.cost import BACKWARD, LinearCost
 from flowref.model.target import History
 
@@ -73,7 +73,7 @@ class Plan:
         """Whether unperturbed weights are measured at ordinary points."""
         return self.dear or (self.rows is not None and self.rows <= SCARCE)
 
-    def enough(self, tally: Tally, spent: Means, settings: Settings) -> bool:
+    def enough(self, tally: Tally, spent: Budget, settings: Settings) -> bool:
         """Whether another batch would exceed the planned work. Several times as much is allowed
         while nothing is decided, and more for the second batch, whose weights differ; not if an
         ability is missing.

@@ -26,7 +26,7 @@ from flowref.model import (
     Verdict,
     one_line,
 )
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 
 # The most entries of a point that are shown.
 SHOWN = 9
@@ -35,16 +35,16 @@ SHOWN = 9
 def record(target: Target, judgement: Judgement) -> Verdict:
     """Return the verdict on a reviewed violation, on a simpler input if one is found."""
     size = error_size(judgement)
-    with contextlib.suppress(Beyond):
+    with contextlib.suppress(BudgetExceeded):
         judgement = shrink(judgement)
     measurement = judgement.measurement
     condition = measurement.condition
-    parted = measurement.law.parted and measurement.subject.parts
+    localize_in_parts = measurement.law.localize_in_parts and measurement.subject.parts
     part, note = "", ""
     observed: dict[str, Any] = {}
-    with contextlib.suppress(Beyond):
+    with contextlib.suppress(BudgetExceeded):
         observed, note = observations(judgement)
-        part = offending_part(target, measurement) if parted else ""
+        part = offending_part(target, measurement) if localize_in_parts else ""
     moved = f"after moving the parameters by {condition.scale:g}"
     where = moved if measurement.moved else "at the weights as given"
     where = "after training" if condition.history == "trained" else where
@@ -53,7 +53,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
         str(target),
         measurement.law.id,
         accusing(measurement.law),
-        "; ".join(filter(None, (note, measurement.residual.road, where))),
+        "; ".join(filter(None, (note, measurement.residual.method, where))),
         evidence=judgement.evidence(judgement.worst()),
         counterexample=counterexample(
             measurement.batch, replace(condition, dtype=measurement.subject.dtype), observed

@@ -46,7 +46,7 @@ from flowref.model import (
     Condition,
     FlowrefError,
     Law,
-    Silence,
+    NotJudged,
     Status,
     Subject,
     Target,
@@ -56,7 +56,7 @@ from flowref.model import (
     one_line,
     seed_of,
 )
-from flowref.model.budget import Beyond, limited_budget, means
+from flowref.model.budget import BudgetExceeded, limited_budget, means
 
 # The least effort of a law that visits the trained state; the seed of line scans.
 TRAINED_FROM, SCANNED = 3, 20
@@ -84,7 +84,7 @@ def pair_verdict(
     try:
         with loading.numpy_apart():
             verdict = _check(target, chosen, settings, written)
-    except Beyond as end:
+    except BudgetExceeded as end:
         verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)
     return replace(
         verdict, seconds=time.perf_counter() - began, law_version=chosen.version, force=chosen.force
@@ -96,13 +96,13 @@ def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
     something has to be measured or a wider target built.
     """
     subject = in_its_condition(target, law, settings)
-    if isinstance(subject, Silence):
-        silence: Silence | None = subject
+    if isinstance(subject, NotJudged):
+        silence: NotJudged | None = subject
     elif law.rebuild is None:
         silence = not_applicable(law, subject, settings)
     else:
         wider = rebuilt_target(target, subject, law, settings)
-        silence = wider if isinstance(wider, Silence) else None
+        silence = wider if isinstance(wider, NotJudged) else None
     if silence is None:
         return None
     verdict = silent(str(target), law, silence)
@@ -112,10 +112,10 @@ def unmeasured(target: Target, law: Law, settings: Settings) -> Verdict | None:
 def _check(target: Target, law: Law, settings: Settings, written: bool) -> Verdict:
     name = str(target)
     subject = in_its_condition(target, law, settings)
-    if isinstance(subject, Silence):
+    if isinstance(subject, NotJudged):
         return silent(name, law, subject)
     built = rebuilt(target, subject, law, settings)
-    if isinstance(built, Silence):
+    if isinstance(built, NotJudged):
         return silent(name, law, built)
     like = resembled(law, target)
     target, subject = built
@@ -278,7 +278,7 @@ class Search:
             return
         try:
             self._visit(example)
-        except Beyond as end:
+        except BudgetExceeded as end:
             self.tally.stopped = end.reason
 
     def _visit(self, example: Example) -> None:
@@ -351,7 +351,7 @@ class Search:
         else:
             try:
                 self.violation = self._recorded(judgement, example)
-            except Beyond:  # no budget is left to shrink it
+            except BudgetExceeded:  # no budget is left to shrink it
                 row, measured = judgement.worst(), judgement.measurement
                 self.violation = Verdict(
                     name,
@@ -366,7 +366,7 @@ class Search:
         """Measure the law on a line scan; only conspicuous points are judged, and none counted.
         Raises: `Violated`.
         """
-        with contextlib.suppress(Beyond):
+        with contextlib.suppress(BudgetExceeded):
             self._scan(example)
 
     def _scan(self, example: Example) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flowref.model import Law
-from flowref.model.budget import MEBIBYTE, SECOND, SHARE_OF_MEMORY, SHARE_OF_TIME, Means
+from flowref.model.budget import MEBIBYTE, SECOND, SHARE_OF_MEMORY, SHARE_OF_TIME, Budget
 
 # Shares of a law's own effort.
 PROFILES = {"quick": 0.5, "standard": 1.0, "thorough": 3.0}
@@ -35,17 +35,17 @@ class Settings:
     device: str = ""
 
     @property
-    def means(self) -> Means:
+    def means(self) -> Budget:
         """The memory (bytes) and work (nominal nanoseconds) of a pair."""
         memory = SHARE_OF_MEMORY * MEBIBYTE * self.memory
-        return Means(memory, SHARE_OF_TIME * SECOND * self.seconds)
+        return Budget(memory, SHARE_OF_TIME * SECOND * self.seconds)
 
     @property
-    def reserved(self) -> Means:
+    def reserved(self) -> Budget:
         """The same, with most of the work reserved for reviewing violations."""
         whole = self.means
         drawn = min(whole.work, DRAWN * self.planned)
-        return Means(whole.memory, drawn, whole.work - drawn)
+        return Budget(whole.memory, drawn, whole.work - drawn)
 
     @property
     def planned(self) -> float:

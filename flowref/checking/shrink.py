@@ -51,7 +51,11 @@ def shrink(judgement: Judgement) -> Judgement:
         return judgement
     looks = max(LEAST_LOOKS, ENTRIES // max(1, batch.x[:1].size))
     looks = VAST_LOOKS if vast(subject) else looks
-    budget = Budget(0, 0) if lives else Budget(min(EVALUATIONS, looks), attempts(law, subject))
+    budget = (
+        ShrinkBudget(0, 0)
+        if lives
+        else ShrinkBudget(min(EVALUATIONS, looks), attempts(law, subject))
+    )
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement
         confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, measurement.subject))
@@ -72,7 +76,7 @@ def attempts(law: Law, subject: Subject) -> int:
 
 
 @dataclass
-class Budget:
+class ShrinkBudget:
     """What is left: candidates judged without noise (``looks``) and with it (``attempts``)."""
 
     looks: int
@@ -94,7 +98,7 @@ def least_margin(judgement: Judgement) -> float:
     return min(first, max(10.0, first / 10))
 
 
-def _simpler(judgement: Judgement, budget: Budget) -> Iterator[Judgement]:
+def _simpler(judgement: Judgement, budget: ShrinkBudget) -> Iterator[Judgement]:
     """Judgements of the same violation, each on simpler input than the last: fewer rows, then
     simpler points.
     """
@@ -133,7 +137,9 @@ def _halved(judgement: Judgement) -> Judgement | None:
     return found
 
 
-def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Iterator[Judgement]:
+def _simpler_points(
+    judgement: Judgement, like: Evidence, budget: ShrinkBudget
+) -> Iterator[Judgement]:
     """Judgements at simpler points within the budget: first fewer coordinates, then rounder
     numbers.
     """
@@ -154,7 +160,7 @@ def _simpler_points(judgement: Judgement, like: Evidence, budget: Budget) -> Ite
 
 
 def _first_convincing(
-    judgement: Judgement, candidates: Array, like: Evidence, floor: float, budget: Budget
+    judgement: Judgement, candidates: Array, like: Evidence, floor: float, budget: ShrinkBudget
 ) -> Judgement | None:
     """The judgement at the first candidate with at least the margin ``floor``."""
     _, context, seed = judgement.measurement.batch

@@ -12,7 +12,7 @@ from flowref.model import (
     Counts,
     Evidence,
     Law,
-    Silence,
+    NotJudged,
     Status,
     Unsupported,
     Verdict,
@@ -23,7 +23,7 @@ from flowref.model import (
 class Tally:
     """The counts so far of one pair.
 
-    ``closest``: the evidence of the point closest to a violation; ``road``: how points were
+    ``closest``: the evidence of the point closest to a violation; ``method``: how points were
     measured, if the law says; ``stopped``: why the budget ended the search; ``excused``: points
     exempt by each fact; ``silenced``: the law's note on a batch without a decidable point;
     ``moved``: the perturbation of the current batch; ``as_given``: reasons at unperturbed weights;
@@ -39,10 +39,10 @@ class Tally:
     scales: set[float] = field(default_factory=set)
     reasons: dict[str, int] = field(default_factory=dict)
     excused: dict[str, int] = field(default_factory=dict)
-    unsupported: list[Silence] = field(default_factory=list)
+    unsupported: list[NotJudged] = field(default_factory=list)
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
-    road: str = ""
+    method: str = ""
     stopped: str = ""
     silenced: str = ""
     moved: float = 0.0
@@ -77,7 +77,7 @@ class Tally:
         says otherwise.
         """
         waits = reason.waits is not False
-        self.unsupported.append(Silence(str(reason), waits, reason.remedy))
+        self.unsupported.append(NotJudged(str(reason), waits, reason.remedy))
         self.lacking_given |= not self.moved
 
     def dropped(self, count: int) -> None:
@@ -101,7 +101,7 @@ class Tally:
         if not self.moved:
             self.held_given += int(held.sum())
         if held.any():
-            self.road = judgement.measurement.residual.road or self.road
+            self.method = judgement.measurement.residual.method or self.method
             margin = np.where(held, judgement.margin, -1.0)
             evidence = judgement.evidence(int(margin.argmax()))
             if self.closest is None or evidence.margin > self.closest.margin:
@@ -165,7 +165,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
     if tally.settled:
         unsure = counts.undecided
         undecided = f"{unsure} points undecided: {tally.main_reason}" if unsure else ""
-        reason = "; ".join(filter(None, (tally.road, tally.left_out, undecided)))
+        reason = "; ".join(filter(None, (tally.method, tally.left_out, undecided)))
         return Verdict(name, law.id, Status.HOLDS, reason, counts, tally.closest)
     if tally.stopped:
         return Verdict(name, law.id, Status.INCONCLUSIVE, tally.stopped, counts, tally.closest)
@@ -175,7 +175,7 @@ def conclude(name: str, law: Law, tally: Tally, declared: bool) -> Verdict:
     return Verdict(name, law.id, Status.INCONCLUSIVE, reason, counts, tally.closest)
 
 
-def silent(name: str, law: Law, silence: Silence) -> Verdict:
+def silent(name: str, law: Law, silence: NotJudged) -> Verdict:
     """The verdict of a law that does not apply to a target."""
     return Verdict(
         name,

@@ -20,7 +20,7 @@ from flowref.diagnosing import densities, log_dets, normalizers, round_trips
 from flowref.diagnosing.generic import PAIRS, of_pair
 from flowref.diagnosing.scenes import Scene, scenes_of, scenes_of_part
 from flowref.model import Law, Status, Target, Verdict
-from flowref.model.budget import Beyond, limited_budget
+from flowref.model.budget import BudgetExceeded, limited_budget
 
 __all__ = ["check", "diagnosis"]
 
@@ -57,7 +57,11 @@ def diagnosis(target: Target, law: Law, verdict: Verdict, settings: Settings) ->
         return ""
     if not any(law.base in known for known in (KINDS, PAIRS, normalizers.VIEWS)):
         return ""
-    with contextlib.suppress(Beyond), limited_budget(settings.means), np.errstate(all="ignore"):
+    with (
+        contextlib.suppress(BudgetExceeded),
+        limited_budget(settings.means),
+        np.errstate(all="ignore"),
+    ):
         try:
             return _diagnosis_text(law, list(scenes_of(target, law, case))) or _of_part(
                 target, law, verdict

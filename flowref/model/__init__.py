@@ -52,7 +52,7 @@ from flowref.model.law import (
     statement_of,
 )
 from flowref.model.manifold import Manifold
-from flowref.model.not_judged import Silence
+from flowref.model.not_judged import NotJudged
 from flowref.model.problem import Problem
 from flowref.model.promises import PROMISES, Promise
 from flowref.model.recognition_note import Method, Recognized
@@ -154,6 +154,7 @@ __all__ = [
     "MultiScale",
     "Mutant",
     "Normalizer",
+    "NotJudged",
     "Observation",
     "Pieces",
     "Preprocessing",
@@ -164,7 +165,6 @@ __all__ = [
     "Requirement",
     "Residual",
     "Shape",
-    "Silence",
     "Size",
     "SpecError",
     "Squeezing",

@@ -264,12 +264,12 @@ class Expanding(Flow, Protocol):
 
 
 class TellingLate(Flow, Protocol):
-    """Log-dets by a separate method: ``told_late(x, context)`` requests those of points and their images
+    """Log-dets by a separate method: ``log_det_by_method(x, context)`` requests those of points and their images
     after the map was called at other points.
     """
 
     @property
-    def told_late(self) -> Call[Array]: ...
+    def log_det_by_method(self) -> Call[Array]: ...
 
 
 class Timed(Bijection, Protocol):
@@ -282,12 +282,12 @@ class Timed(Bijection, Protocol):
 
 
 class Staged(Timed, Protocol):
-    """A map with intermediate values, and perhaps log-dets: ``on_the_way(x, context, shares)``, stacked by
+    """A map with intermediate values, and perhaps log-dets: ``trajectory(x, context, shares)``, stacked by
     time.
     """
 
     @property
-    def on_the_way(self) -> Call[Mapped]: ...
+    def trajectory(self) -> Call[Mapped]: ...
 
 
 class Signed(Flow, Protocol):

@@ -16,7 +16,7 @@ MEBIBYTE, SECOND = 2**20, 1e9
 SHARE_OF_MEMORY, SHARE_WITH_COPIES = 0.6, 0.9
 
 
-class Beyond(BaseException):
+class BudgetExceeded(BaseException):
     """Raised when the next call would exceed the pair's memory or time budget. Not an `Exception`, so that
     neither laws nor the measured code catch it as an error of a call.
     """
@@ -28,7 +28,7 @@ class Beyond(BaseException):
 
 
 @dataclass
-class Means:
+class Budget:
     """The budget of a pair.
 
     ``memory``: bytes of one call; ``work``: nominal nanoseconds of all calls; ``reserve``: additional work
@@ -47,18 +47,18 @@ class Means:
         self.work, self.reserve = self.work + self.reserve, 0.0
 
     def ask(self, what: str, memory: float, work: float, copies: float = 0.0) -> None:
-        """Spend work, and check memory next to ``copies`` bytes. Raises `Beyond` if the budget does not
+        """Spend work, and check memory next to ``copies`` bytes. Raises `BudgetExceeded` if the budget does not
         suffice.
         """
         if _limit(memory, copies) > _limit(self.memory):
-            raise Beyond(f"not judged: {what} {too_large(memory, copies)}")
+            raise BudgetExceeded(f"not judged: {what} {too_large(memory, copies)}")
         self.foresee(what, work)
         self.spent += work
 
     def foresee(self, what: str, work: float) -> None:
-        """Raise `Beyond` if so much work is not left, before any of it is spent."""
+        """Raise `BudgetExceeded` if so much work is not left, before any of it is spent."""
         if self.spent + work > self.work:
-            raise Beyond(
+            raise BudgetExceeded(
                 f"not judged: {what}, with what came before, {self.too_long(self.spent + work)}"
             )
 
@@ -131,16 +131,16 @@ def affordable_rows(cost: CallCost, graphed: bool = False) -> int:
     return min(cost.bulk.rows(now.left / 20), kept.rows(now.memory / 4), 2**31)
 
 
-_MEANS: list[Means] = [Means()]
+_MEANS: list[Budget] = [Budget()]
 
 
-def means() -> Means:
+def means() -> Budget:
     """The current budget; unlimited by default."""
     return _MEANS[-1]
 
 
 @contextlib.contextmanager
-def limited_budget(allowed: Means) -> Iterator[Means]:
+def limited_budget(allowed: Budget) -> Iterator[Budget]:
     """Limit the budget inside this context."""
     _MEANS.append(allowed)
     try:

@@ -53,11 +53,11 @@ class Dialect:
     ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
     ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
     ``sign(obj)``: 1 for a declared increasing transform, -1 for decreasing, NaN if not declared;
-    ``told_late(obj, x, context)``: log-dets of points and images by a separate method, requested after the
+    ``log_det_by_method(obj, x, context)``: log-dets of points and images by a separate method, requested after the
         map was called at other points;
     ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, from and to
         fractions of the whole;
-    ``on_the_way(obj, x, context, shares) -> (y, ladj)``: values at fractions of the time, stacked; ladj is
+    ``trajectory(obj, x, context, shares) -> (y, ladj)``: values at fractions of the time, stacked; ladj is
         None if it is not known to be stacked;
     ``rescale(obj, factor)``: the density of data times a factor, by the library's own means;
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: the training
@@ -97,9 +97,9 @@ class Dialect:
     score: Callable[..., Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
-    told_late: Callable[..., Any] | None = None
+    log_det_by_method: Callable[..., Any] | None = None
     between: Callable[..., Any] | None = None
-    on_the_way: Callable[..., Any] | None = None
+    trajectory: Callable[..., Any] | None = None
     estimate: Callable[..., Any] | None = None
     rescale: Callable[[Any, float], Any] | None = None
     bits_per_dim: Callable[..., Any] | None = None

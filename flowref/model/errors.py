@@ -57,7 +57,7 @@ class BaselineError(FlowrefError):
 class Unsupported(FlowrefError):
     """Raised when a live object lacks an ability; the law is then not applicable, with this reason.
 
-    ``waits`` and ``remedy``: as in `Silence`; None if the caller decides.
+    ``waits`` and ``remedy``: as in `NotJudged`; None if the caller decides.
     """
 
     def __init__(self, reason: str, *, waits: bool | None = None, remedy: str = "") -> None:

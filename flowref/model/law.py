@@ -44,7 +44,7 @@ class Residual:
         a measured determinant half a nat: beyond, the determinant may be rounding alone;
     ``nats`` ``(batch,)``: the error of a log-det or log-density, if ``value`` is another measure of it;
     ``observed``: named numbers per point, for reports; ``note``: a sentence for reports;
-    ``road``: the method of measurement if there are several; reported also for laws that hold.
+    ``method``: the method of measurement if there are several; reported also for laws that hold.
     """
 
     value: Array
@@ -57,7 +57,7 @@ class Residual:
     nats: Array | None = None
     observed: dict[str, Array] = field(default_factory=dict)
     note: str = ""
-    road: str = ""
+    method: str = ""
 
     def per_row(self) -> Array:
         """The largest absolute residual of each point, ``(batch,)`` float64; NaN if any entry is NaN."""
@@ -212,7 +212,7 @@ class Law:
     ``size``: the largest batch; ``rows``: points measured at once, 0 for the schedule's number;
     ``applies``: the condition of applicability;
     ``thorough``: measured in the thorough profile only, since it takes seconds;
-    ``parted``: a violation of a composite is located in its first part that violates the law;
+    ``localize_in_parts``: a violation of a composite is located in its first part that violates the law;
     ``arbitrate(subject, point)``: for a violation, further numbers for the report and a reason to doubt it
         (empty if none);
     ``rebuild``: measured on a larger build, if the target promises under this name which option sets its
@@ -253,7 +253,7 @@ class Law:
     promise: str | None = None
     applies: Requirement | None = None
     thorough: bool = False
-    parted: bool = False
+    localize_in_parts: bool = False
     arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
     rebuild: str | None = None
     features: int = 0

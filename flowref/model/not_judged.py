@@ -9,7 +9,7 @@ UNMOVED = "its arrays are not moved, since they are not known to be parameters"
 
 
 @dataclass(frozen=True)
-class Silence:
+class NotJudged:
     """Why a law was not applied.
 
     ``waits``: the law is applicable, but untested, since something is missing or unknown; False if the

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowref.model.errors import Unsupported
-from flowref.model.not_judged import Silence
+from flowref.model.not_judged import NotJudged
 
 
 @dataclass(frozen=True)
 class Requirement:
     """A predicate of a flow that is true if a law applies.
 
-    ``otherwise``: the reason if it is false; ``waits`` and ``remedy``: as in `Silence`. A predicate with a
+    ``otherwise``: the reason if it is false; ``waits`` and ``remedy``: as in `NotJudged`. A predicate with a
     more specific reason raises `Unsupported` with it. ``a & b`` requires both, in this order.
     """
 
@@ -23,15 +23,15 @@ class Requirement:
     waits: bool = False
     remedy: str = ""
 
-    def unmet(self, flow: Any) -> Silence | None:
+    def unmet(self, flow: Any) -> NotJudged | None:
         """Why a flow does not meet the requirement; None if it does."""
         try:
             if self.test(flow):
                 return None
         except Unsupported as refusal:
             waits = self.waits if refusal.waits is None else refusal.waits
-            return Silence(str(refusal), waits, refusal.remedy or self.remedy)
-        return Silence(self.otherwise, self.waits, self.remedy)
+            return NotJudged(str(refusal), waits, refusal.remedy or self.remedy)
+        return NotJudged(self.otherwise, self.waits, self.remedy)
 
     def demand(self, flow: Any) -> None:
         """Raise `Unsupported` with the reason if a flow does not meet the requirement."""

@@ -204,9 +204,9 @@ class Subject:
         return self.calls.get("expanded")
 
     @property
-    def told_late(self) -> Call[Array] | None:
+    def log_det_by_method(self) -> Call[Array] | None:
         """Log-dets by a separate method, requested after other calls."""
-        return self.calls.get("told_late")
+        return self.calls.get("log_det_by_method")
 
     @property
     def between(self) -> Call[Mapped] | None:
@@ -214,9 +214,9 @@ class Subject:
         return self.calls.get("between")
 
     @property
-    def on_the_way(self) -> Call[Mapped] | None:
+    def trajectory(self) -> Call[Mapped] | None:
         """Values and log-dets at intermediate times."""
-        return self.calls.get("on_the_way")
+        return self.calls.get("trajectory")
 
     @property
     def sign(self) -> Call[Array] | None:

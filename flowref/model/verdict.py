@@ -102,7 +102,7 @@ class Counts:
 class Verdict:
     """The outcome of one pair.
 
-    ``waits`` and ``remedy``: for a law that was not applied, as in `Silence`;
+    ``waits`` and ``remedy``: for a law that was not applied, as in `NotJudged`;
     ``diagnosis``: the known bug that explains the numbers of a violation;
     ``figure``: numbers for a plot of a violation; ``size``: the error of a violation of volume or density;
     ``minor``: the violation is below single-precision rounding at every point measured;

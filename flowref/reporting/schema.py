@@ -18,10 +18,10 @@ from typing import Any
 
 from flowref.model import (
     KnownFailure,
+    NotJudged,
     Problem,
     Recognized,
     ReportError,
-    Silence,
     Standing,
     Status,
     Verdict,
@@ -51,7 +51,7 @@ LETTERS = {
 }
 QUIET = (Status.HOLDS, Status.NOT_APPLICABLE)
 ELSEWHERE = "."
-SPEAKS = Silence("")
+SPEAKS = NotJudged("")
 
 
 def report_json(fields: Mapping[str, Any]) -> str:
@@ -172,7 +172,7 @@ def _report_data(text: str, origin: str) -> dict[str, Any]:
 
 
 def _unmeasured_verdict(
-    target: str, note: LawNote, status: Status, silence: Silence = SPEAKS
+    target: str, note: LawNote, status: Status, silence: NotJudged = SPEAKS
 ) -> Verdict:
     """A verdict on the current version of a law, without numbers."""
     return Verdict(
@@ -194,10 +194,10 @@ def _grouped(
     times.
     """
     listed: list[Verdict] = []
-    idle: dict[tuple[str, Silence], list[str]] = {}
+    idle: dict[tuple[str, NotJudged], list[str]] = {}
     for verdict in verdicts:
         note, target = notes.get(verdict.law), verdict.target
-        silence = Silence(verdict.reason, verdict.waits, verdict.remedy)
+        silence = NotJudged(verdict.reason, verdict.waits, verdict.remedy)
         if note is not None and verdict.without_time() == _unmeasured_verdict(
             target, note, Status.NOT_APPLICABLE, silence
         ):
@@ -211,14 +211,14 @@ def _grouped(
     return listed, rows
 
 
-def _silence_row(silence: Silence) -> dict[str, Any]:
+def _silence_row(silence: NotJudged) -> dict[str, Any]:
     """A silence as JSON, without fields at their defaults."""
     return {name: value for name, value in asdict(silence).items() if value or name == "reason"}
 
 
 def _ungrouped(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
     for row in rows:
-        silence = Silence(row["reason"], row.get("waits", False), row.get("remedy", ""))
+        silence = NotJudged(row["reason"], row.get("waits", False), row.get("remedy", ""))
         for law in row["laws"]:
             yield _unmeasured_verdict(row["target"], notes[law], Status.NOT_APPLICABLE, silence)
 
@@ -237,7 +237,7 @@ def _lettered(
             and letters.get(pair) == ELSEWHERE
             and verdict
             == _unmeasured_verdict(
-                verdict.target, notes[verdict.law], status, Silence("", verdict.waits)
+                verdict.target, notes[verdict.law], status, NotJudged("", verdict.waits)
             )
         ):
             letters[pair] = letter
@@ -256,7 +256,7 @@ def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[V
         for letter, note in zip(row["laws"], notes.values(), strict=True):
             if letter != ELSEWHERE:
                 status, waits = meanings[letter]
-                yield _unmeasured_verdict(row["target"], note, status, Silence("", waits))
+                yield _unmeasured_verdict(row["target"], note, status, NotJudged("", waits))
 
 
 def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:

@@ -16,7 +16,7 @@ from flowref.backends.torch.call_cost import Enough, Measuring
 from flowref.backends.torch.cost_model import cost_of
 from flowref.backends.torch.graphs import keeps_nothing, sparing
 from flowref.model import CallCost, Cost, Dialect, Facts, LinearCost
-from flowref.model.budget import Means, limited_budget
+from flowref.model.budget import Budget, limited_budget
 
 BYTES = 8
 # Rows of tensors that are looked for.
@@ -252,7 +252,7 @@ def test_a_call_that_a_measurement_repeats_is_asked_for_once() -> None:
     x = np.random.default_rng(0).standard_normal((5, *subject.event_shape))
     spent = []
     for points in ((x,), (x, x), (x, x + 1)):
-        with limited_budget(Means()) as asked:
+        with limited_budget(Budget()) as asked:
             for one in points:
                 subject.calls["forward"](one, None)
         spent.append(asked.spent)

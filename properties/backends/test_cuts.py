@@ -16,7 +16,7 @@ from torch.nn import functional
 from flowref import loading
 from flowref.backends.torch.cuts import Pieces, pieces
 from flowref.backends.torch.stages import MapCall
-from flowref.laws.bijection.at_size import Telling, log_det_at_points
+from flowref.laws.bijection.at_size import LogDetVisitor, log_det_at_points
 from flowref.model import Condition, draw_points
 from flowref.model.abilities import Differentiable, Walked, offers
 
@@ -170,7 +170,7 @@ def test_whatever_a_call_is_written_in_its_log_det_is_told(way: Way, shape: Any)
 def test_no_piece_of_a_plain_flow_is_taken_entry_by_entry(way: Way, shape: Any) -> None:
     """Couplings, mixing of channels and what leaves early are told by structure."""
     flow, x = subject(way, shape)
-    told = flow.walk("forward", x, None, Telling())
+    told = flow.walk("forward", x, None, LogDetVisitor())
     assert "entry by entry" not in told.how
     assert "parts" in told.how
 
@@ -180,9 +180,9 @@ def test_no_piece_of_a_plain_flow_is_taken_entry_by_entry(way: Way, shape: Any) 
 def test_noise_changes_what_is_told_and_not_whether(way: Way, shape: Any, dtype: str) -> None:
     """What was told by structure is told so under noise, at every point, and about the same."""
     flow, x = subject(way, shape, dtype)
-    told = flow.walk("forward", x, None, Telling())
+    told = flow.walk("forward", x, None, LogDetVisitor())
     with flow.noise(3, 2.0**-43 if dtype == "float64" else 2.0**-24):
-        again = flow.walk("forward", x, None, Telling())
+        again = flow.walk("forward", x, None, LogDetVisitor())
     assert told.known.all() and again.known.all()
     assert "entry by entry" not in again.how
     assert np.allclose(again.log_det, told.log_det, atol=1e-9 if dtype == "float64" else 1e-2)

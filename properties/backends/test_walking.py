@@ -13,7 +13,7 @@ from torch import nn
 
 from flowref import loading, registry
 from flowref.backends.torch.stages import MapCall, stage_of
-from flowref.laws.bijection.at_size import Telling, Untold, log_det_at_points
+from flowref.laws.bijection.at_size import LogDetVisitor, NoStructuredLogDet, log_det_at_points
 from flowref.laws.common.structure import StructuredLogDet
 from flowref.model import Condition, draw_points
 from flowref.model.abilities import Differentiable, Walked, offers
@@ -100,7 +100,7 @@ def told(target: Any, which: str, scale: float = 0.0) -> tuple[Any, Any, Structu
     assert offers(flow, Walked)
     x = draw_points(flow.domain, (2, *flow.event_shape), np.random.default_rng(3))
     x = x if which == "forward" else flow.forward(x, None).value
-    return flow, x, flow.walk(which, x, None, Telling())
+    return flow, x, flow.walk(which, x, None, LogDetVisitor())
 
 
 @pytest.mark.parametrize("between", ["", "scaling", "mixing", "argument"])
@@ -162,12 +162,12 @@ def test_a_walk_leaves_the_object_as_it_was() -> None:
     """Modules answer as before after a walk, and their parameters are trained."""
     flow, x, _ = told(loading.snapshot(Stack("")), "forward")
     before = flow.forward(x, None)
-    flow.walk("forward", x, None, Telling())
+    flow.walk("forward", x, None, LogDetVisitor())
     assert (flow.forward(x + 0.0, None).value == before.value).all()
     assert flow.trainable
 
 
 def test_a_cut_in_the_graph_is_no_part() -> None:
     """Where autograd does not lead from one module to the next, no log-det is told of them."""
-    with pytest.raises(Untold):
+    with pytest.raises(NoStructuredLogDet):
         told(loading.snapshot(Stack("detached")), "forward")

@@ -17,7 +17,7 @@ from flowref.checking.plan import BARELY, MOVED, Plan
 from flowref.checking.search import AS_GIVEN, Search, _searched
 from flowref.checking.settings import Settings
 from flowref.model import Array, Condition, Facts, Mapped, Status, Subject, Target
-from flowref.model.budget import Means, limited_budget
+from flowref.model.budget import Budget, limited_budget
 
 SCALES = (0.3, 0.1)
 
@@ -128,7 +128,7 @@ def test_that_weights_were_never_moved_is_told(
     monkeypatch.setattr("flowref.checking.plan.bearable", lambda *_: 0.0)
     law = replace(registry.find_law("map/inverse[latents]"), effort=1, lines=False)
     search = Search(target, law, Settings(), Plan(rows=rows))
-    with limited_budget(Means()):
+    with limited_budget(Budget()):
         verdict = _searched(search, loading.load(target), str(target))
     assert verdict.status is Status.HOLDS
     assert (AS_GIVEN in verdict.reason) is told

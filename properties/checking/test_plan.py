@@ -16,8 +16,8 @@ from flowref.checking.tally import Tally
 from flowref.model import CallCost, Cost, LinearCost, Status, Subject, Undecidable
 from flowref.model.budget import (
     MEBIBYTE,
-    Beyond,
-    Means,
+    Budget,
+    BudgetExceeded,
     affordable_rows,
     asked_for,
     limited_budget,
@@ -133,7 +133,7 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
     """Unless nothing was decided so far: then a second may take more than a third."""
     law = registry.find_law("map/inverse[latents]")
     layout = planned(law, subject(forward=lasting(0.1), inverse=lasting(0.1)), Settings())
-    spent, work = Means(), Settings().planned
+    spent, work = Budget(), Settings().planned
     tally = Tally()
     assert not layout.enough(tally, spent, Settings())
     tally.batches, spent.spent = 1, work / 4
@@ -151,11 +151,11 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
 
 def test_what_does_not_fit_is_not_tried_and_says_what_it_needs() -> None:
     """In memory, and in time; what was asked for before counts."""
-    with limited_budget(Means(memory=2**30, work=10 * SECOND)):
+    with limited_budget(Budget(memory=2**30, work=10 * SECOND)):
         means().ask("a call", 2**29, 6 * SECOND)
-        with pytest.raises(Beyond, match=r"a call needs 3\.0 GiB: --memory 8192"):
+        with pytest.raises(BudgetExceeded, match=r"a call needs 3\.0 GiB: --memory 8192"):
             means().ask("a call", 3 * 2**30, 0.0)
-        with pytest.raises(Beyond, match="takes about 12 s: --timeout 22s"):
+        with pytest.raises(BudgetExceeded, match="takes about 12 s: --timeout 22s"):
             means().ask("a call", 0.0, 6 * SECOND)
     assert means().left == math.inf
 
@@ -176,7 +176,7 @@ def test_a_law_that_is_stopped_says_why_and_costs_no_other_a_verdict(
 
     def short(self: Live, what: str, *details: object, graphed: bool = False) -> None:
         if what.startswith("a Jacobian"):
-            raise Beyond(f"not judged: {what} needs 9 GiB: --memory 16384")
+            raise BudgetExceeded(f"not judged: {what} needs 9 GiB: --memory 16384")
 
     monkeypatch.setattr(Live, "_ask", short)
     stopped = checking.pair_verdict(TARGET, "map/log-det", Settings("quick"))
@@ -240,12 +240,12 @@ def test_what_is_conspicuous_may_take_more() -> None:
     """Until then most of the time is kept."""
     reserved = Settings().reserved
     assert reserved.work + reserved.reserve == Settings().means.work
-    with limited_budget(reserved), pytest.raises(Beyond, match="--timeout"):
+    with limited_budget(reserved), pytest.raises(BudgetExceeded, match="--timeout"):
         means().ask("a call", 0.0, reserved.work * 2)
     reserved.draw_on_reserve()
     with limited_budget(reserved):
         means().ask("a call", 0.0, reserved.work * 0.9)
-    with limited_budget(reserved), pytest.raises(Beyond, match="--timeout"):
+    with limited_budget(reserved), pytest.raises(BudgetExceeded, match="--timeout"):
         means().ask("a call", 0.0, reserved.work * 0.9)
 
 
@@ -261,7 +261,7 @@ def test_copies_take_of_what_no_call_may_hold(call: float, copies: float, fits: 
         if fits:
             means().ask("a call", call * limit, 0.0, copies * limit)
             return
-        with pytest.raises(Beyond) as refused:
+        with pytest.raises(BudgetExceeded) as refused:
             means().ask("a call", call * limit, 0.0, copies * limit)
     with limited_budget(Settings(memory=asked_for(refused.value.reason)).means):
         means().ask("a call", call * limit, 0.0, copies * limit)
@@ -272,7 +272,7 @@ def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
     """With the time-out that the sentence names, the work fits before anything is conspicuous."""
     few = Settings(seconds=seconds).reserved
     work = few.work * 3
-    with limited_budget(few), pytest.raises(Beyond) as refused:
+    with limited_budget(few), pytest.raises(BudgetExceeded) as refused:
         means().ask("a call", 0.0, work)
     asked = float(refused.value.reason.partition("--timeout ")[2].removesuffix("s"))
     assert Settings(seconds=asked).reserved.work >= work
@@ -281,7 +281,7 @@ def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
 def test_several_calls_of_a_law_share_what_there_is() -> None:
     """What is light is not counted."""
     heavy = replace(lasting(0.1), held=LinearCost(0.0, 2**20))
-    with limited_budget(Means(memory=2**30, work=40 * SECOND)):
+    with limited_budget(Budget(memory=2**30, work=40 * SECOND)):
         assert affordable_rows(heavy) == 20
         assert affordable_rows(lasting(0.0)) > 1000
 
@@ -289,9 +289,9 @@ def test_several_calls_of_a_law_share_what_there_is() -> None:
 @pytest.mark.parametrize("ahead", [6.0, 9.0])
 def test_what_lies_ahead_is_asked_about_before_anything_is_spent(ahead: float) -> None:
     """Samples that would be drawn for nothing are not drawn; what fits costs nothing yet."""
-    granted = Means(work=10.0, spent=2.0)
+    granted = Budget(work=10.0, spent=2.0)
     if ahead > 8:
-        with pytest.raises(Beyond, match="takes about"):
+        with pytest.raises(BudgetExceeded, match="takes about"):
             granted.foresee("log_prob of many points", ahead)
     else:
         granted.foresee("log_prob of many points", ahead)

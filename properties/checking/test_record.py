@@ -129,7 +129,9 @@ def chain(bad: set[int], parts: int = 3) -> tuple[Standin, Callable[[Condition],
     return standin, build
 
 
-def parted(standin: Standin, build: Callable[[Condition], Subject], **details: Any) -> str:
+def localize_in_parts(
+    standin: Standin, build: Callable[[Condition], Subject], **details: Any
+) -> str:
     """The part that a record names, at the point zero."""
 
     def measure(subject: Subject, batch: Batch) -> Residual:
@@ -155,7 +157,7 @@ def test_the_first_part_that_violates_is_named(shelf: Shelf, bad: set[int], part
     """Each part is asked at the point that it is reached with, in the order of the map."""
     standin, build = chain(bad)
     shelf.put(build)
-    assert parted(standin, build) == part
+    assert localize_in_parts(standin, build) == part
 
 
 def test_a_part_that_the_law_does_not_speak_about_is_passed_over(shelf: Shelf) -> None:
@@ -163,7 +165,7 @@ def test_a_part_that_the_law_does_not_speak_about_is_passed_over(shelf: Shelf) -
     standin, build = chain({0, 1})
     shelf.put(build)
     later = Requirement(lambda subject: subject.promises["at"] != 0, "it comes first")
-    assert parted(standin, build, applies=later) == "part 2 of 3 (Part1)"
+    assert localize_in_parts(standin, build, applies=later) == "part 2 of 3 (Part1)"
 
 
 def test_parts_that_cannot_be_run_are_not_named(shelf: Shelf) -> None:
@@ -177,4 +179,4 @@ def test_parts_that_cannot_be_run_are_not_named(shelf: Shelf) -> None:
     def broken(condition: Condition) -> Subject:
         return replace(build(condition), part_maps=[raising] * 3)
 
-    assert parted(standin, broken) == ""
+    assert localize_in_parts(standin, broken) == ""

@@ -29,7 +29,7 @@ from flowref.model import (
     Undecidable,
     Unsupported,
 )
-from flowref.model.budget import Means, limited_budget
+from flowref.model.budget import Budget, limited_budget
 
 SEEDS = 20
 LOG_2_PI = math.log(2 * math.pi)
@@ -224,7 +224,7 @@ def test_of_heavy_calls_as_few_samples_are_drawn_as_can_be_judged(law: Law) -> N
         return np.asarray(sample(n, seed))
 
     flow.sample = counted
-    with limited_budget(Means(work=1e10)):
+    with limited_budget(Budget(work=1e10)):
         assert float(law.measure(flow, Batch(np.zeros((1, 3)), None, 0)).value[0]) <= 1
     assert max(asked) == 400
     asked.clear()
@@ -248,7 +248,7 @@ def test_few_rays_tell_a_density_that_does_not_decay(stays: bool) -> None:
         return np.maximum(decays, -20.0) if stays else decays
 
     flow.log_prob = counted
-    with limited_budget(Means(work=1e11)):
+    with limited_budget(Budget(work=1e11)):
         found = tails.measure(flow, Batch(np.zeros((1, 3)), None, 0))
     assert bool(found.value[0] > np.asarray(found.allowed)) is stays
     assert asked[:2] == [FEW_RAYS, FEW_RAYS]

@@ -27,7 +27,7 @@ from flowref.model import (
     Support,
     Unsupported,
 )
-from flowref.model.budget import Beyond, Means, limited_budget
+from flowref.model.budget import Budget, BudgetExceeded, limited_budget
 
 SIZE, SEEDS = 400, 30
 DEAR = Cost({"sample": CallCost(repeats=True), "rsample": CallCost(repeats=True)})
@@ -145,8 +145,8 @@ def test_gradients_of_samples_that_take_too_long_are_told_before_they_are_drawn(
     cost = Cost({"rsample": CallCost(repeats=True, work=LinearCost(0.0, 1e9))})
     subject = flow(independent, cost)
     with (
-        limited_budget(Means(work=1e10)),
-        pytest.raises(Beyond, match="takes about 80 s: --timeout"),
+        limited_budget(Budget(work=1e10)),
+        pytest.raises(BudgetExceeded, match="takes about 80 s: --timeout"),
     ):
         rsample_grad.measure(subject, BATCH)
     assert not subject.asked

@@ -18,7 +18,7 @@ from flowref.laws.common import entries
 from flowref.laws.common.entries import eliminated, entry_by_entry, entrywise_refusal
 from flowref.model import Array, Condition, Stage, Undecidable, draw_points
 from flowref.model.abilities import Walked, offers
-from flowref.model.budget import Beyond, Means, limited_budget
+from flowref.model.budget import Budget, BudgetExceeded, limited_budget
 from rows import first_of
 
 SIZE = 24
@@ -80,12 +80,12 @@ def test_what_is_made_is_told(kind: str) -> None:
 @pytest.mark.parametrize(
     ("allowed", "words"),
     [
-        (Means(), ""),
-        (Means(memory=1e3), "--memory"),
-        (Means(work=1e6), "--timeout"),
+        (Budget(), ""),
+        (Budget(memory=1e3), "--memory"),
+        (Budget(work=1e6), "--timeout"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_what_it_needs(allowed: Means, words: str) -> None:
+def test_what_does_not_fit_is_refused_with_what_it_needs(allowed: Budget, words: str) -> None:
     """A Jacobian is made where memory and work allow it; else the option is named that allows it."""
     with limited_budget(allowed):
         refused = entrywise_refusal(linear(np.eye(SIZE), work=1e6))
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused_with_what_it_needs(allowed: Means, words: 
 
 def test_what_is_made_is_asked_for() -> None:
     """The work of a Jacobian counts among what a pair may spend."""
-    with limited_budget(Means(work=1e6)), pytest.raises(Beyond):
+    with limited_budget(Budget(work=1e6)), pytest.raises(BudgetExceeded):
         entry_by_entry(linear(np.eye(SIZE), work=1e6))
 
 
@@ -128,7 +128,7 @@ def test_where_nothing_fits_the_option_is_named() -> None:
     assert offers(flow, Walked)
     x = draw_points(flow.domain, (1, SIZE), np.random.default_rng(3))
     with (
-        limited_budget(Means(work=entries.SHARE * 1e5)),
+        limited_budget(Budget(work=entries.SHARE * 1e5)),
         pytest.raises(Undecidable, match="--timeout"),
     ):
         log_det_at_points(flow, "forward", x, None)

@@ -13,7 +13,7 @@ from flowref import checking, loading, registry
 from flowref.checking import Settings
 from flowref.laws.density.tails import forgotten
 from flowref.model import Batch, CallCost, Cost, LinearCost, Status
-from flowref.model.budget import SECOND, Means, limited_budget
+from flowref.model.budget import SECOND, Budget, limited_budget
 
 FORGETTING = Path(__file__).with_name("forgetting.py")
 
@@ -73,7 +73,7 @@ def test_dear_calls_take_fewer_rows() -> None:
         return back(z, context)
 
     x = np.random.default_rng(0).standard_normal((4, *subject.event_shape))
-    with limited_budget(Means(work=60 * SECOND)):
+    with limited_budget(Budget(work=60 * SECOND)):
         found = [*forgotten(subject.with_call("inverse", counted), Batch(x, None, 0))]
     assert np.array_equal(found[0][1], np.arange(96, 192))
     # As many go there, back and into the log-density.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowref.laws.common.statistics import Finding, Look, two_stage
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 
 COUNTS = (1600, 6400)
 
@@ -16,7 +16,7 @@ def looked(most: int, excess: float) -> list[int]:
 
     def statistic(look: Look) -> Finding:
         if look.count > most:
-            raise Beyond("too many")
+            raise BudgetExceeded("too many")
         made.append(look.count)
         return Finding(excess)
 
@@ -37,7 +37,7 @@ def looked(most: int, excess: float) -> list[int]:
 def test_as_many_are_drawn_as_there_is_time_for(most: int, excess: float, made: list[int]) -> None:
     """A quarter, or a sixteenth; a second look that is not affordable is no look, and accuses nobody."""
     if made[-1] != COUNTS[1] and excess > 1:
-        with pytest.raises(Beyond):
+        with pytest.raises(BudgetExceeded):
             looked(most, excess)
         return
     assert looked(most, excess) == made
@@ -45,5 +45,5 @@ def test_as_many_are_drawn_as_there_is_time_for(most: int, excess: float, made: 
 
 def test_where_a_sixteenth_takes_too_long_that_is_said() -> None:
     """What cannot be drawn is not judged."""
-    with pytest.raises(Beyond):
+    with pytest.raises(BudgetExceeded):
         looked(50, 0.5)

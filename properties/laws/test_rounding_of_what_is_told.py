@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flowref.laws.bijection.oracles import against_structure
-from flowref.laws.bijection.structured_log_det import NOISE, told_against
+from flowref.laws.bijection.structured_log_det import NOISE, log_det_by_structure
 from flowref.laws.common.structure import StructuredLogDet
 from flowref.model import Mapped
 from flowref.model.certainty import Certainty
@@ -71,7 +71,7 @@ class Walked:
 def test_what_was_reported_alike_is_not_asked_about() -> None:
     """A log-det that is reported to the last digits costs one telling."""
     flow: Any = Walked()
-    told = told_against(flow, "forward", X, None, TRUE * (1 + 1e-16))
+    told = log_det_by_structure(flow, "forward", X, None, TRUE * (1 + 1e-16))
     assert flow.tellings == 1 and not told.error.any()
 
 
@@ -80,7 +80,7 @@ def test_another_log_det_is_held_against_what_rounding_leaves(again: bool) -> No
     """Where it is another, the error is what noise does to what is told; asked for once."""
     flow: Any = Walked()
     for _ in range(1 + again):
-        told = told_against(flow, "forward", X, None, TRUE + 1e-6)
+        told = log_det_by_structure(flow, "forward", X, None, TRUE + 1e-6)
     assert flow.tellings == 2
     assert (told.error > 1e-6).all() and (told.error < 1e-4).all()
 
@@ -91,7 +91,7 @@ def test_what_rounding_of_the_report_explains_is_not_told_again(
 ) -> None:
     """Telling takes several times a call: it is told again where noise in the call explains too little."""
     flow: Any = Walked(stray=stray)
-    told_against(flow, "forward", X, None, TRUE + 1e-6)
+    log_det_by_structure(flow, "forward", X, None, TRUE + 1e-6)
     assert flow.tellings == tellings
 
 
@@ -107,4 +107,4 @@ def test_what_is_known_of_many_entries_decides_and_says_how_well(
     x = np.zeros((2, entries))
     residual = against_structure(flow, "forward", x, None, Mapped(x, TRUE))
     assert np.all(residual.decidable) == decided
-    assert ("within 0.015 nats" in residual.road) == (decided and error > 0.01)
+    assert ("within 0.015 nats" in residual.method) == (decided and error > 0.01)

@@ -11,7 +11,7 @@ from flowref import check
 from flowref.checking import Settings
 from flowref.laws.common.statistics import ERRORS
 from flowref.laws.contribution.calls import Given
-from flowref.laws.contribution.two_ways import SHARE_IN_COMMON, Means, bounded_means
+from flowref.laws.contribution.two_ways import SHARE_IN_COMMON, Budget, bounded_means
 from flowref.laws.contribution.weights import filled
 from flowref.loading import load
 from flowref.model import Batch, Status
@@ -30,7 +30,7 @@ HEALTHY = (
 LAW = "kernel/follows-contribution"
 
 
-def means(target: str, seed: int) -> Means | None:
+def means(target: str, seed: int) -> Budget | None:
     """Of one kernel, whatever its weights are."""
     flow: Any = load(parse_target(target))
     batch = Batch(np.zeros((1, *flow.event_shape)), None, seed)
@@ -70,5 +70,5 @@ def test_unknown_contributions_decide_nothing() -> None:
 )
 def test_a_share_of_what_is_common_is_allowed(apart: float, accused: bool) -> None:
     """However small standard errors are."""
-    assert (Means(0.3 * apart, 1e-9, 0.3).excess > 1) is accused
-    assert Means(0.3 * apart, apart, 0.3).excess < 1 / ERRORS
+    assert (Budget(0.3 * apart, 1e-9, 0.3).excess > 1) is accused
+    assert Budget(0.3 * apart, apart, 0.3).excess < 1 / ERRORS

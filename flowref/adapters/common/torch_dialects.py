@@ -16,7 +16,7 @@ def forward(obj: Any, x: Any, context: Any = None) -> Any:
     return y, obj.log_abs_det_jacobian(x, y)
 
 
-def told_late(obj: Any, x: Any, context: Any = None) -> Any:
+def log_det_by_method(obj: Any, x: Any, context: Any = None) -> Any:
     y = obj(x)
     obj(x.roll(1, 0))
     return obj.log_abs_det_jacobian(x, y)
@@ -163,7 +163,7 @@ TRANSFORM = Dialect(
     parts=parts,
     invert=invert,
     sign=transform_sign,
-    told_late=told_late,
+    log_det_by_method=log_det_by_method,
     normalizing="inverse",
 )
 DENSITY = Dialect(log_prob=log_prob, sample=sample)

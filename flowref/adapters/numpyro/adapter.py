@@ -14,7 +14,10 @@ from flowref.adapters.numpyro.facts import describe, is_flow, onto_simplex
 from flowref.model import Adapter, Component, Dialect
 
 TRANSFORM = replace(
-    torch_dialects.TRANSFORM, chain=calls.chain, sign=calls.sign, told_late=calls.told_late
+    torch_dialects.TRANSFORM,
+    chain=calls.chain,
+    sign=calls.sign,
+    log_det_by_method=calls.log_det_by_method,
 )
 # It has no inverse.
 ONE_WAY = Dialect(forward=torch_dialects.forward, normalizing="inverse")

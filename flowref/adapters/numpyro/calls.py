@@ -24,7 +24,7 @@ def simplex_inverse(obj: Any, y: Any, context: Any = None) -> Any:
     return inverse(obj, with_last(y, jnp.concatenate))
 
 
-def told_late(obj: Any, x: Any, context: Any = None) -> Any:
+def log_det_by_method(obj: Any, x: Any, context: Any = None) -> Any:
     import jax.numpy as jnp
 
     y = obj(x)

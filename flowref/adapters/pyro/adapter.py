@@ -66,7 +66,9 @@ def stated(obj: Any) -> Any:
 
 TRANSFORM = replace(torch_dialects.TRANSFORM, chain=chain)
 # Without an inverse, warm-up uses the only call.
-ONE_WAY = Dialect(forward=torch_dialects.forward, chain=chain, told_late=torch_dialects.told_late)
+ONE_WAY = Dialect(
+    forward=torch_dialects.forward, chain=chain, log_det_by_method=torch_dialects.log_det_by_method
+)
 CONDITIONAL = Dialect(
     forward=conditional_forward, inverse=conditional_inverse, normalizing="inverse"
 )

@@ -87,7 +87,7 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
             else unsettled(forward, column)
         )
         if single and forward.usual:
-            abilities["told_late"] = calls.told_late
+            abilities["log_det_by_method"] = calls.log_det_by_method
         if invertible:
             told = usual_log_det(obj) if backs[0].usual else None
             abilities["inverse"] = (

@@ -11,7 +11,7 @@ from flowref.adapters.user import contributions
 BASES = ("base", "base_dist", "base_distribution", "prior", "distribution", "q0", "latent", "base_density")  # fmt: skip
 
 
-def told_late(obj: Any, x: Any, context: Any = None) -> Any:
+def log_det_by_method(obj: Any, x: Any, context: Any = None) -> Any:
     """Log-dets ``(n,)`` by log_abs_det_jacobian(x, z), after forward was called at other points."""
     run = obj if callable(obj) else obj.forward
     given = () if context is None else (context,)

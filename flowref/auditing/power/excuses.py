@@ -17,7 +17,7 @@ from typing import Any
 from flowref import checking, loading, registry
 from flowref.auditing.power.kills import TELLING, Kill
 from flowref.auditing.worker import check_pair, guarded, undisturbed
-from flowref.model import Mutant, Silence, Status, Verdict, one_line, seed_of
+from flowref.model import Mutant, NotJudged, Status, Verdict, one_line, seed_of
 
 # Kinds of silence.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
@@ -76,7 +76,7 @@ def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
     return Transplant(mutant.id, host, kind, reason)
 
 
-def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
+def silence_of(mutant: Mutant, host: str, settings: Any) -> NotJudged | None:
     """Return why the law of a mutant does not apply to a healthy host; None if it does."""
     law = registry.find_law(mutant.law)
     condition = law.condition
@@ -85,7 +85,7 @@ def silence_of(mutant: Mutant, host: str, settings: Any) -> Silence | None:
             subject = loading.load(registry.parse_target(host), condition)
             return checking.not_applicable(law, subject, settings)
     except Exception as error:
-        return Silence(one_line(error))
+        return NotJudged(one_line(error))
 
 
 def silence_kind(verdict: Verdict) -> str:

@@ -35,7 +35,7 @@ RUNS = 8
 # Calls that are compiled, or run step by step, as programs of points and contexts.
 POINTWISE = (
     "forward", "inverse", "log_prob", "base_log_prob", "bits_per_dim", "cdf", "icdf", "expanded",
-    "told_late", "score",
+    "log_det_by_method", "score",
 )  # fmt: skip
 # The number of parameters, over all runs of a call, above which programs are compiled, and noisy
 # runs are made one by one.

@@ -44,7 +44,7 @@ from flowref.model import (
     Support,
     derive,
 )
-from flowref.model.budget import OUT_OF_MEMORY, Beyond, means, no_room
+from flowref.model.budget import OUT_OF_MEMORY, BudgetExceeded, means, no_room
 from flowref.model.cost import BACKWARD
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -200,7 +200,7 @@ class Live:
 
     def support_of(self, name: str) -> Support | None:
         """The declared set that the points of a call come from, or None."""
-        if name in ("forward", "cdf", "push", "on_the_way"):
+        if name in ("forward", "cdf", "push", "trajectory"):
             return self.facts.domain
         return self.facts.codomain if name in ("inverse", "pull") else None
 
@@ -210,7 +210,7 @@ class Live:
     ) -> Iterator[None]:
         """The circumstances of one call: fixed random state, default dtype, noise if it is on.
         ``stream``: of the noise, if it does not follow from the number of earlier calls. A
-        failed allocation raises `Beyond`, which no law may count as a rejected input.
+        failed allocation raises `BudgetExceeded`, which no law may count as a rejected input.
         """
         with allotted(what), self._circumstances(what, dtype, stream):
             yield
@@ -281,7 +281,7 @@ class Live:
 
     def afford(self, name: str, rows: int, times: float = 1.0, graphed: bool = False) -> None:
         """Requests the budget of ``times`` calls; with their graphs, or with their results alone.
-        Raises `Beyond` if it is exceeded.
+        Raises `BudgetExceeded` if it is exceeded.
         """
         self._ask(f"a call of {name}", name, rows, times * self._work(name, rows), graphed)
 
@@ -333,7 +333,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def allotted(what: str) -> Iterator[None]:
-    """Failed allocations inside raise `Beyond`: neither a law nor a target may count them as a
+    """Failed allocations inside raise `BudgetExceeded`: neither a law nor a target may count them as a
     rejected input. Reference cycles are freed first, so that the next call has memory.
     """
     try:
@@ -345,7 +345,7 @@ def allotted(what: str) -> Iterator[None]:
     else:
         return
     gc.collect()
-    raise Beyond(reason)
+    raise BudgetExceeded(reason)
 
 
 def noise(live: Live, seed: int, magnitude: float) -> contextlib.AbstractContextManager[None]:

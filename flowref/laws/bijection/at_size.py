@@ -44,15 +44,15 @@ TOO_LARGE = (
 SMALLER = "build it with at most a thousand"
 
 
-class Untold(Undecidable):
+class NoStructuredLogDet(Undecidable):
     """Raised if no method gives the log-det of a call."""
 
 
 @dataclass(frozen=True)
-class Telling:
+class LogDetVisitor:
     """A visitor that computes the log-det of a call: by its structure, by that of its pieces, or
     entry by entry. ``kept``: mask of the entries that a coupling is declared to keep. ``steady``:
-    Jacobians of more than a few hundred entries are computed, at one point. Raises `Untold` if no
+    Jacobians of more than a few hundred entries are computed, at one point. Raises `NoStructuredLogDet` if no
     method applies.
     """
 
@@ -63,7 +63,7 @@ class Telling:
         """The log-det of a call; see `Visitor`."""
         found = by_structure(call, self.kept)
         if found is None:
-            with contextlib.suppress(Untold):
+            with contextlib.suppress(NoStructuredLogDet):
                 return self.by_pieces(call, pieces())
         return together([found or self.made(call)])
 
@@ -74,7 +74,7 @@ class Telling:
             chained = pieces.chained
             if parts and (chained is None or composed(call, chained)):
                 return together(parts)
-        raise Untold("it cannot be cut")
+        raise NoStructuredLogDet("it cannot be cut")
 
     def in_run(self, pieces: Pieces, run: range) -> list[StructuredLogDet]:
         """Of successive pieces: jointly if possible, else by bisection."""
@@ -96,7 +96,7 @@ class Telling:
             refused = entrywise_refusal(stage)
             found = None if refused else entry_by_entry(stage)
         if found is None:
-            raise Untold(TOO_LARGE.format(size, refused or SMALLER))
+            raise NoStructuredLogDet(TOO_LARGE.format(size, refused or SMALLER))
         return found
 
 
@@ -167,10 +167,12 @@ def log_det_at_points(
     kept = None
     if coupling is not None and len(coupling.kept) == x[0].size:
         kept = np.asarray(coupling.kept) == 1
-    with contextlib.suppress(Untold):
-        return flow.walk(which, x, context, Telling(kept))
+    with contextlib.suppress(NoStructuredLogDet):
+        return flow.walk(which, x, context, LogDetVisitor(kept))
     first = None if context is None else context[:1]
-    return flow.walk(which, x[:1], first, Telling(kept, steady=True), steady=True).first_of(len(x))
+    return flow.walk(which, x[:1], first, LogDetVisitor(kept, steady=True), steady=True).first_of(
+        len(x)
+    )
 
 
 def refuse_to_walk_back(flow: Flow, size: int) -> None:
@@ -187,7 +189,7 @@ def in_steps(flow: Flow) -> bool:
     return back > STEPS * there > 0
 
 
-def pulled_truly(flow: Walked, which: str, x: Array, context: Array | None) -> bool:
+def vjp_agrees_with_differences(flow: Walked, which: str, x: Array, context: Array | None) -> bool:
     """Whether autograd's cotangents at one point agree with differences of the values along random
     lines.
     """

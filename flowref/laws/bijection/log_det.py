@@ -107,7 +107,7 @@ def not_inverted_note(usable: Array, near: Array) -> str:
     nats=True,
     about=VOLUME,
     lines=True,
-    parted=True,
+    localize_in_parts=True,
     applies=exact_log_det,
     arbitrate=arbitrate_forward,
     source=FORMULA,
@@ -138,7 +138,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
     about=VOLUME,
     lines=True,
     points="latents",
-    parted=True,
+    localize_in_parts=True,
     applies=inverse_in_closed_form & exact_log_det,
     arbitrate=arbitrate_inverse,
     source=FORMULA,
@@ -161,7 +161,7 @@ def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     nats=True,
     about=VOLUME,
     lines=True,
-    parted=True,
+    localize_in_parts=True,
     applies=exact_log_det,
     source="inverse function theorem",
     pointwise=True,
@@ -314,7 +314,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
         scale=np.where(np.isfinite(size), size, 1.0),
         decidable=usable & finite_rows(gap, size) & (size < CONDITION),
         note=note,
-        road=f"on {pullbacks} random cotangent{'s' if pullbacks > 1 else ''}",
+        method=f"on {pullbacks} random cotangent{'s' if pullbacks > 1 else ''}",
     )
 
 

@@ -345,7 +345,7 @@ def means(flow: Living, which: str, batch: Batch, truth: Array, usable: Array) -
                 "autograd": truth,
                 "standard error": error,
             },
-            road=f"a bias of {float(np.max(ERRORS * error)):.2g} would have been seen",
+            method=f"a bias of {float(np.max(ERRORS * error)):.2g} would have been seen",
         )
 
     found = two_stage(biases, STAGES, batch.seed)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.laws.bijection.at_size import pulled_truly
-from flowref.laws.bijection.structured_log_det import told_against, told_once
+from flowref.laws.bijection.at_size import vjp_agrees_with_differences
+from flowref.laws.bijection.structured_log_det import cached_log_det, log_det_by_structure
 from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.arithmetic import (
     finite_rows,
@@ -102,12 +102,12 @@ def against_structure(
 ) -> Residual:
     """The same for an event too large for its Jacobian: by structure, or by parts."""
     claimed = reported(flow, out, len(x))
-    structured = told_against(flow, which, x, context, claimed)
+    structured = log_det_by_structure(flow, which, x, context, claimed)
     decidable = finite_rows(out.value, structured.log_det) & structured.known
     decidable &= structured.error < WORTH * max(1.0, x[0].size / LARGE)
-    road = structured.how
+    method = structured.how
     if (structured.error[decidable] >= WORTH).any():
-        road += f", within {structured.error[decidable].max():.2g} nats"
+        method += f", within {structured.error[decidable].max():.2g} nats"
     return Residual(
         np.where(decidable, claimed - structured.log_det, 0.0),
         scale=4 + np.abs(structured.log_det),
@@ -115,7 +115,7 @@ def against_structure(
         decidable=decidable,
         span=SPAN,
         observed={"reported": claimed, "autograd": structured.log_det},
-        road=road,
+        method=method,
     )
 
 
@@ -182,9 +182,9 @@ def arbitrated_at_size(
     flow: Walked, which: str, x: Array, context: Array | None, claimed: float
 ) -> tuple[dict[str, Any], str]:
     """The same for an event too large for differences in every coordinate, along a few lines."""
-    structured = told_once(flow, which, x, context)
+    structured = cached_log_det(flow, which, x, context)
     observed = {"reported": claimed, "autograd": float(structured.log_det[0])}
-    if pulled_truly(flow, which, x, context):
+    if vjp_agrees_with_differences(flow, which, x, context):
         return observed, ""
     return observed, "autograd's Jacobian disagrees with differences along a line"
 

@@ -51,7 +51,7 @@ def promised_accuracy(flow: Flow) -> float:
     lines=True,
     local=False,
     source=ROUND_TRIP,
-    parted=True,
+    localize_in_parts=True,
     pointwise=True,
     cases=(TRAIN, CONTEXT, RESIZED),
 )
@@ -83,7 +83,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     points="latents",
     local=False,
     source=ROUND_TRIP,
-    parted=True,
+    localize_in_parts=True,
     pointwise=True,
     cases=(TRAIN,),
 )

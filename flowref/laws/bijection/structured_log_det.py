@@ -55,7 +55,7 @@ class Remembered(NamedTuple):
 _MEMORY: weakref.WeakKeyDictionary[Any, list[Remembered]] = weakref.WeakKeyDictionary()
 
 
-def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> StructuredLogDet:
+def cached_log_det(flow: Walked, which: str, x: Array, context: Array | None) -> StructuredLogDet:
     r"""$\log|\det J|$ of a call per point, ``(n,)``, from the cache or by `log_det_at_points`."""
     if not (sparing(flow) and offers(flow, RoundedWalked)):
         return log_det_at_points(flow, which, x, context)
@@ -76,14 +76,14 @@ def told_once(flow: Walked, which: str, x: Array, context: Array | None) -> Stru
     return result
 
 
-def told_against(
+def log_det_by_structure(
     flow: Walked, which: str, x: Array, context: Array | None, claimed: Array
 ) -> StructuredLogDet:
     """The same compared with a ``claimed`` log-det, ``(n,)``: where they differ, with its full
     rounding error. One noisy evaluation underestimates that once in a hundred times; a violation
     needs another one, at a neighbouring point.
     """
-    result = told_once(flow, which, x, context)
+    result = cached_log_det(flow, which, x, context)
     if not (sparing(flow) and offers(flow, RoundedWalked)):
         return result
     memory = _memory_of(flow.walk)

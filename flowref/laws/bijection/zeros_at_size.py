@@ -55,7 +55,7 @@ def zeros_at_size(flow: PullingBijection, batch: Batch, out: Mapped, claimed: Ar
         decidable=finite & ~open_,
         observed={"reported": claimed},
         note="the map does not move with a coordinate, and the log-det cannot be that of such a map",
-        road="on a random cotangent",
+        method="on a random cotangent",
     )
 
 

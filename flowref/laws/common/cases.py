@@ -20,7 +20,7 @@ from flowref.model import (
     Batch,
     Case,
     Mapped,
-    Silence,
+    NotJudged,
     Unsupported,
     draw_points,
     requires,
@@ -62,7 +62,7 @@ def mode_matters(flow: Flow) -> bool:
 
 
 # Results of `rows_alone` by subject and condition, which many laws share.
-_ALONE: weakref.WeakKeyDictionary[Any, Silence | None] = weakref.WeakKeyDictionary()
+_ALONE: weakref.WeakKeyDictionary[Any, NotJudged | None] = weakref.WeakKeyDictionary()
 
 
 @requires("in train mode the rows of a batch depend on each other")

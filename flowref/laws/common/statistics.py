@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from flowref.model import Array, Residual, Undecidable
-from flowref.model.budget import Beyond
+from flowref.model.budget import BudgetExceeded
 
 # Standard errors that a mean may be off by unless stated otherwise, and the false-alarm rate of
 # each look.
@@ -70,7 +70,7 @@ def two_stage(
             try:
                 found = statistic(Look(index, int(count * share), seed + apart * index))
                 break
-            except Beyond:
+            except BudgetExceeded:
                 if index or (share := next(shares, 0)) == 0:
                     raise
         if found is None or (np.asarray(found.excess) <= conspicuous).all():
@@ -87,7 +87,7 @@ class Finding:
     excess: Array | float
     observed: Mapping[str, Array | float] = field(default_factory=dict)
     note: str = ""
-    road: str = ""
+    method: str = ""
     doubt: str = ""
 
     @property
@@ -109,7 +109,7 @@ class Finding:
                 name: np.broadcast_to(one, value.shape) for name, one in self.observed.items()
             },
             note="" if (value <= allowed).all() else self.note,
-            road=self.road,
+            method=self.method,
             **details,
         )
 

@@ -172,7 +172,9 @@ class Found:
                 next(iter(self.unknown), "none of its calls is judged"), waits=self.waits
             )
         seen = [f"{listed_names(names)} {what}" for what, names in self.wrong.items()]
-        return absent(seen, rows, note, road=unknown and f"not judged on another device: {unknown}")
+        return absent(
+            seen, rows, note, method=unknown and f"not judged on another device: {unknown}"
+        )
 
 
 def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:

@@ -37,7 +37,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     if rows < 2:
         raise Unsupported("there is only one point", waits=False)
     at_once = row_log_dets(flow.forward(batch.x, batch.context), rows)
-    late, refused = attempt(flow.told_late, batch.x, batch.context)
+    late, refused = attempt(flow.log_det_by_method, batch.x, batch.context)
     if refused:  # it detects that its cache is outdated
         raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
     requested = np.asarray(late, dtype=np.float64)

@@ -148,7 +148,7 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     applies=in_double & used_in_single & not_estimator,
     source="tanh x is 1 in single precision from 9.02 on, and the logarithm of 1 - tanh^2 x is -inf",
     pointwise=True,
-    parted=True,
+    localize_in_parts=True,
     cases=(MANY_AWAY,),
 )
 def two_digits(flow: Flow, batch: Batch) -> Residual:

@@ -72,7 +72,7 @@ def states_on_the_way(flow: Staged, batch: Batch) -> Residual:
     each is the map over the time until then; likewise for log-dets at several times.
     """
     rows = len(batch.x)
-    found = flow.on_the_way(batch.x, batch.context, TIMES)
+    found = flow.trajectory(batch.x, batch.context, TIMES)
     states = np.asarray(found.value, dtype=np.float64)
     ends = [
         flow.between(batch.x, batch.context, 0.0, time) if 0 < time < 1 else None for time in TIMES

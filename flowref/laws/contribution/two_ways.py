@@ -122,7 +122,7 @@ class Moments(NamedTuple):
         return np.asarray(np.maximum(np.sqrt(spread / (rows * calls)), apart))
 
 
-class Means(NamedTuple):
+class Budget(NamedTuple):
     """The largest difference of means of a function, its standard error, and the overlap of both
     directions: the lesser of two means that should be one.
     """
@@ -147,7 +147,7 @@ class Means(NamedTuple):
         )
 
 
-def bounded_means(flow: TwoWay, inside: Support, seed: int) -> Means | None:
+def bounded_means(flow: TwoWay, inside: Support, seed: int) -> Budget | None:
     r"""With $W = e^V q(z) / r(x)$, the difference between $E_{x \sim r, forward}[h(x)\,W / (1 +
     W)]$ and $E_{z \sim q, inverse}[h(x) / (1 + W)]$ for bounded h; None if the contribution of
     backward draws is unknown, or few points dominate.
@@ -158,7 +158,7 @@ def bounded_means(flow: TwoWay, inside: Support, seed: int) -> Means | None:
     return two_stage(lambda look: _bounded(flow, inside, look), STAGES, seed)
 
 
-def _bounded(flow: TwoWay, inside: Support, look: Look) -> Means | None:
+def _bounded(flow: TwoWay, inside: Support, look: Look) -> Budget | None:
     """With the first proposal that overlaps enough with the draws."""
     rows = look.count // CALLS
     for proposal in proposals(flow, inside, look.seed):
@@ -175,7 +175,7 @@ def _bounded(flow: TwoWay, inside: Support, look: Look) -> Means | None:
             apart = np.abs(ways[0].means.mean(0) - ways[1].means.mean(0))
             errors = np.hypot(*(way.errors(rows) for way in ways))
             each = [
-                Means(*one, common) for one in zip(apart.tolist(), errors.tolist(), strict=True)
+                Budget(*one, common) for one in zip(apart.tolist(), errors.tolist(), strict=True)
             ]
             return max(each, key=lambda one: one.excess)
     return None

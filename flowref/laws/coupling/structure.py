@@ -139,7 +139,7 @@ def leaks_at_size(flow: PulledCoupling, batch: Batch) -> Residual:
         decidable=finite_rows(rows),
         note=note if np.nan_to_num(rows).any() else "",
         observed={"largest entry off": rows.max(1)},
-        road=f"on {len(tests)} random cotangents, by binary digits",
+        method=f"on {len(tests)} random cotangents, by binary digits",
     )
 
 

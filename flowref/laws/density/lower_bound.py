@@ -95,7 +95,7 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
         return Finding(
             max(gap / room, 0.0),
             {"mass": mean, "standard error": found.error},
-            road=unseen(mean, room, bounded and mean < 1),
+            method=unseen(mean, room, bounded and mean < 1),
             doubt=missing if found.uneven and mean < 1 else "",
         )
 

@@ -48,7 +48,7 @@ ROWS = 64
 WAYS, TOWARDS, HIGHER = (1.0, 0.1, 0.01), 64, 1e-6
 # Rounding of a standard deviation, by precision.
 ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-# In the order of `numbers_told`.
+# In the order of `stated_numbers`.
 MOMENTS = ("mean", "variance", "entropy", "deviation", "mode", "covariance")
 # Flags of a moment: wrong shape, not a number, wrong for copies in a batch; 0 is right.
 MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 1, 2, 3
@@ -65,7 +65,7 @@ def has_density(flow: Flow) -> bool:
     return not flow.promises.get("atoms") and not flow.promises.get("truncated-domain")
 
 
-def numbers_told(flow: Stating) -> tuple[Array, Array]:
+def stated_numbers(flow: Stating) -> tuple[Array, Array]:
     """The stated moments, flat, and their flags, zero if unknown."""
     flat = np.asarray(flow.stated(), dtype=np.float64).reshape(-1)
     size = math.prod(flow.density_shape)
@@ -119,7 +119,7 @@ class StatedMoments(NamedTuple):
 def told_by(flow: Stating) -> StatedMoments:
     """The stated moments. Raises `Unsupported` if none has a known form."""
     size = math.prod(flow.density_shape)
-    flat, _ = numbers_told(flow)
+    flat, _ = stated_numbers(flow)
     if flat.size != 4 * size + 1 + size * size:
         raise Unsupported("it states its mean and its variance alone", waits=False)
     mean, variance, entropy, deviation, mode, covariance = np.split(
@@ -257,7 +257,7 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     dominated by a few samples, as with heavy tails, are skipped.
     """
     stated = told_by(flow)
-    if note := misstated(flow, numbers_told(flow)[1], flow.sample(ROWS, batch.seed, None)):
+    if note := misstated(flow, stated_numbers(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (stated.mean, stated.variance, stated.entropy)):
         raise Unsupported("it states no moment", waits=False)

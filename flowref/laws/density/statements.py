@@ -13,7 +13,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.quadrature import NODES, PANELS, axis_points, where_mass_is
 from flowref.laws.density.consistency import unconditional, unconditional_or_bound
 from flowref.laws.density.draws import repeats
-from flowref.laws.density.moments import StatingDensity, has_density, misstated, numbers_told
+from flowref.laws.density.moments import StatingDensity, has_density, misstated, stated_numbers
 from flowref.model import (
     ADVICE,
     BOUND,
@@ -94,7 +94,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     variance is negative, and no mean lies outside of the support. Moments have the shape of an
     event, are right for each copy in a batch, and finite if tails are light.
     """
-    flat, flags = numbers_told(flow)
+    flat, flags = stated_numbers(flow)
     stated = flat[:3]
     if note := impossible(flow, stated):
         return Residual(np.full(len(batch.x), np.inf), allowed=1.0, note=note)

@@ -34,13 +34,13 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
         return dialect
     dialect = replace(dialect, between=part)
     stages = partial(
-        on_the_way,
+        trajectory,
         ask=way.ask,
         ends=span,
     )
     if span and _stages(obj, stages, x, context):
         stages = partial(stages, told=_tells(obj, dialect.forward, stages, x, context))
-        dialect = replace(dialect, on_the_way=stages)
+        dialect = replace(dialect, trajectory=stages)
     return dialect
 
 
@@ -89,7 +89,7 @@ def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any,
     return retimed(call, times, {})(obj, x, context)
 
 
-def on_the_way(
+def trajectory(
     obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str, told: bool = False
 ) -> Any:
     """The states at several times, stacked, and their log-dets; None unless ``told`` and one per state."""

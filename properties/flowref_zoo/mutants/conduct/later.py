@@ -19,4 +19,4 @@ def _of_the_last(told: Callable[..., Array], share: float, *inputs: Any) -> Arra
 @mutant("same/history[log-det]", host="torch:ExpTransform", sizes=(1e-6, 1.0))
 def of_the_last_call(subject: Subject, size: float = 1.0) -> Subject:
     """What was kept of the last call answers, whatever is asked."""
-    return wrapped(subject, "told_late", _of_the_last, size)
+    return wrapped(subject, "log_det_by_method", _of_the_last, size)

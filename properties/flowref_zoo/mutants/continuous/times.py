@@ -42,20 +42,20 @@ def rates_of_the_whole(subject: Subject, size: float = 0.5) -> Subject:
 def states_lean_to_the_last(subject: Subject, size: float = 1.0) -> Subject:
     """States are written over by later ones."""
     return value_changed(
-        subject, "on_the_way", lambda states: states + size * (states[-1] - states)
+        subject, "trajectory", lambda states: states + size * (states[-1] - states)
     )
 
 
 @mutant("composition/in-time[states]", host=HOST)
 def states_are_late(subject: Subject) -> Subject:
     """Each state is the next one."""
-    return value_changed(subject, "on_the_way", lambda s: np.concatenate([s[1:], s[-1:]]))
+    return value_changed(subject, "trajectory", lambda s: np.concatenate([s[1:], s[-1:]]))
 
 
 @mutant("composition/in-time[states]", host=HOST, sizes=(1e-9, 1.0))
 def log_dets_of_each_part(subject: Subject, size: float = 1.0) -> Subject:
     """The log-det of a state is, by a share, that since the state before."""
-    return ladj_changed(subject, "on_the_way", partial(_since_the_last, size))
+    return ladj_changed(subject, "trajectory", partial(_since_the_last, size))
 
 
 def _since_the_last(size: float, ladj: Array, x: Array) -> Array:
