@@ -2,11 +2,11 @@ r"""Judgement of a residual: exactly, by a closed bound, or against measured rou
 
 Rounding laws: a residual r of a point with scale S is first screened, $|r| \le 16uS$. What is left
 is measured again R times under Monte-Carlo arithmetic with noise $Mu$; with
-$s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4)$, and is then
-confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
+$s = \mathrm{rms}_i(r_i - r)$ the residual is a violation iff $|r| > k\,(s/M + uS/4) + b$ with the error b that the law
+allows, and is then confirmed with more runs and fresh noise. Where the response to the noise is no longer small (s >
 S/100), only a residual k times the *amplified* response is a violation; otherwise it is undecided.
-float32 noise is not amplified (M = 1): points with s > S are undecided, as are all whose s exceeds the
-span of the residual (see `Residual`).
+float32 noise is not amplified (M = 1), and the response counts as small up to S. Points whose s exceeds
+the span of the residual are undecided (see `Residual`).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _against(judgement: Judgement, response: Response) -> Judgement:
     precision, size, scale = measurement.precision, measurement.size, measurement.scale
     moved = response.size
     amplified = precision.amplify > 1
-    # Noise that is not amplified is rounding itself: if it exceeds the compared scale, nothing can be decided.
+    # Noise that is not amplified is rounding itself: it is small up to the compared scale.
     linear = moved <= (RESPONSE_LIMIT if amplified else 1.0) * scale
     explained = precision.factor * np.where(linear, moved / precision.amplify, moved)
     allowed = explained + precision.factor * precision.unit * scale / 4 + measurement.bound

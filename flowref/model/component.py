@@ -27,7 +27,7 @@ PUBLISHED = "published."
 @dataclass(frozen=True)
 class Dialect:
     """The calling convention of one family of live objects: short module-level functions of the object.
-    Proofs inline their source (see `scripting.inlining`).
+    Proofs inline their source (see `scripting.inlined_calls`).
 
     Arguments and results are tensors of the object's framework; log-dets are returned exactly as the
     library returns them.

@@ -86,7 +86,8 @@ class Support:
         if len(set(coordinates)) == 1:
             return coordinates[0]
         if any(one.kind in JOINT for one in coordinates):
-            raise SpecError(f"a coordinate cannot be {JOINT[0]} or {JOINT[1]} alone")
+            joint = next(one.kind for one in coordinates if one.kind in JOINT)
+            raise SpecError(f"a coordinate cannot be {joint} alone")
         low, high = min(one.low for one in coordinates), max(one.high for one in coordinates)
         return cls("product", low, high, tuple(coordinates))
 

@@ -112,7 +112,7 @@ def chain(bad: set[int], parts: int = 3) -> tuple[Standin, Callable[[Condition],
     """A composite of parts that each add one, of which some are wrong: it is as wrong as they are
     together.
     """
-    standin = Standin(everywhere, details={"parted": True})
+    standin = Standin(everywhere, details={"localize_in_parts": True})
 
     def add(x: Array, context: Array | None) -> Mapped:
         return Mapped(x + 1, np.zeros(len(x)))

@@ -136,7 +136,7 @@ def test_ways_of_other_steps_are_not_accused_and_told_apart(law: str) -> None:
     """Both lead to the same flow as steps are halved; which of them is off is said."""
     verdict = check(Uneven(back=3), law, QUICK)
     assert verdict.status is not Status.VIOLATED
-    assert "nearly all of it is of inverse" in verdict.reason
+    assert "nearly all of it comes from inverse" in verdict.reason
 
 
 def test_a_way_that_misses_a_step_is_accused() -> None:

@@ -32,7 +32,10 @@ COMPLETED: dict[str, list[Any]] = {
     "audit flows.py:": ["flows.py:Flow", "flows.py:make", "flows.py:flow"],
     "audit flows.py:F": ["flows.py:Flow"],
     "check flows.py:F": ["flows.py:Flow"],
-    "audit fl": ["flows.py", "flows.py:Flow", "flows.py:make", "flows.py:flow", "flowjax:", "flowjax", "flax:", "flax"],
+    "audit fl": [
+        "flows.py", "flows.py:Flow", "flows.py:make", "flows.py:flow", "flowjax:", "flowjax", "flax:", "flax",
+        "flow_matching:", "flow_matching",
+    ],
     "audit sub/": ["sub/more.py", "sub/more.py:Flow", "sub/more.py:make", "sub/more.py:flow"],
     "audit zu": ["zuko:", "zuko"],
     "audit broken.py:": [],

@@ -205,7 +205,7 @@ AROUND = {
     "effort": 2,
     "scales": NEARBY,
     "lines": False,
-    "parted": False,
+    "localize_in_parts": False,
 }
 INVERSE = Case("inverse", "The other way round", AROUND, affords_dozen_calls & records)
 # Cached inverse weights may be detached; in train mode they must not be.
@@ -245,13 +245,19 @@ CONTEXT_NO_GRAD = Case(
 RESIZED = Case(
     "other-size",
     "At events of another size",
-    {"resized": True, "effort": 1, "scales": NEARBY, "lines": False, "parted": False},
+    {"resized": True, "effort": 1, "scales": NEARBY, "lines": False, "localize_in_parts": False},
     affords_dozen_calls,
 )
 MANY = Case(
     "many",
     "Of a thousand points at once",
-    {"rows": MANY_ROWS, "size": MANY_ROWS, "effort": 1, "scales": NEARBY, "parted": False},
+    {
+        "rows": MANY_ROWS,
+        "size": MANY_ROWS,
+        "effort": 1,
+        "scales": NEARBY,
+        "localize_in_parts": False,
+    },
     light,
 )
 # With weights that make steep maps.

@@ -30,8 +30,8 @@ def shares(batch: Batch) -> Array:
 
 
 def summing(found: Array, total: float, negative: Array, batch: Batch, what: str) -> Residual:
-    """How far the rows of matrices, or else their columns, are from a sum, and how far entries that ``negative`` has are
-    below zero; the largest of all matrices.
+    """The largest error of row (or column) sums of matrices ``(times, k, k)``, and of entries that must not be
+    negative (mask ``negative``), relative to the size of the matrix. Residual of shape ``(batch,)``.
     """
     size = np.abs(found).sum(2).max(1)
     sums = np.minimum(*(np.abs(found.sum(axis) - total).max(1) for axis in (2, 1)))
@@ -57,8 +57,8 @@ def summing(found: Array, total: float, negative: Array, batch: Batch, what: str
     "the diagonal of a rate matrix is minus the sum of the other rates of its row",
 )
 def rates_sum_to_zero(flow: Jumping, batch: Batch) -> Residual:
-    """Rates of jumps are not negative, and the rows of a rate matrix sum to zero; or its columns, where these are the
-    tokens that jump.
+    """Rates of jumps are not negative, and the rows of a rate matrix sum to zero (its columns, if a
+    column holds the rates from one token).
     """
     found = np.asarray(flow.rates(shares(batch)), np.float64)
     return summing(found, 0.0, ~np.eye(found.shape[1], dtype=bool), batch, "off the diagonal")
@@ -74,8 +74,8 @@ def rates_sum_to_zero(flow: Jumping, batch: Batch) -> Residual:
     source="Austin et al. 2021, D3PM (arXiv:2107.03006), section 3: rows of a transition matrix are probabilities",
 )
 def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
-    """Probabilities of jumps are not negative, and the rows of a transition matrix sum to one; or its columns, where these
-    are the tokens that jump.
+    """Probabilities of jumps are not negative, and the rows of a transition matrix sum to one (its columns,
+    if a column holds the probabilities from one token).
     """
     found = np.asarray(flow.transitions(shares(batch)), np.float64)
     return summing(found, 1.0, np.ones(found.shape[1:], dtype=bool), batch, "of the matrix")
@@ -92,8 +92,8 @@ def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
     "(arXiv:2011.13456), appendix B: moments of dx = f x dt + g dW",
 )
 def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
-    r"""The mean m and the variance v of noised data solve the equations of their stochastic differential equation,
-    $m' = f(m, t)$ and $v' = 2 f' v + g^2$, for a drift that is linear in each entry by itself.
+    r"""The mean m and the variance v of noised data solve the moment equations of the stochastic
+    differential equation, $m' = f(m, t)$ and $v' = 2 f' v + g^2$, for a drift linear in each entry.
     """
     times, rng = shares(batch), np.random.default_rng(batch.seed + 1)
     x = rng.standard_normal((TIMES, ENTRIES))
@@ -130,13 +130,13 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
             )
         worst = np.maximum(worst, off)
     if not known.any():
-        raise Undecidable("its moments have no derivative in time that differences show")
+        raise Undecidable("difference quotients of its moments in time do not converge")
     return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
 
 
 def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) -> Array:
-    """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` where it is no straight line, or one
-    entry moves another.
+    """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` if the drift is not
+    linear, or one entry depends on another.
     """
     rows = np.ones((len(times), ENTRIES))
     one = np.where(np.arange(ENTRIES) == 0, rows, 0.0)
@@ -148,7 +148,7 @@ def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) ->
     bent = np.abs(twice - all_ones - slope) > STRAIGHT * size
     mixed = np.abs(first - none)[:, 1:] > STRAIGHT * size[:, 1:]
     if bent.any() or mixed.any():
-        raise Undecidable("its drift is no linear function of each entry by itself")
+        raise Undecidable("its drift is not linear in each entry")
     return slope
 
 
@@ -162,8 +162,8 @@ def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) ->
     source="Ho et al. 2020, Denoising diffusion probabilistic models (arXiv:2006.11239), section 2",
 )
 def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
-    r"""The arrays of a schedule are those of one process: $\bar\alpha_t = \bar\alpha_{t-1} (1 - \beta_t)$, and roots, shares
-    and previous values that are kept beside them are theirs.
+    r"""The arrays of a schedule agree: the cumulative products are $A_t = A_{t-1} (1 - \beta_t)$, and the
+    stored roots, complements and previous values are those of $A_t$ and $\beta_t$.
     """
     beta, bar, alpha, root, deviation, before = np.asarray(flow.schedule(), np.float64)
     last = np.concatenate([[1.0], bar[:-1]])
@@ -197,8 +197,8 @@ def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
     "velocity are one another",
 )
 def predictions_are_one_another(flow: Converting, batch: Batch) -> Residual:
-    r"""Of $x_t = \alpha x_0 + \sigma \epsilon$ the data are found again from the noise or from the velocity, and the noise from
-    the data.
+    r"""Given $x_t = \alpha x_0 + \sigma \epsilon$, the conversions recover the data from the noise and from
+    the velocity, and the noise from the data.
     """
     rng, at = np.random.default_rng(batch.seed), np.random.default_rng(batch.seed + 1)
     x, noise = rng.standard_normal((2, TIMES, ENTRIES))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
+
+pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
+
 import jax
 import jax.numpy as jnp
-import pytest
 
 from flowref import check
 from flowref.model import Status
