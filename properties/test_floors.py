@@ -190,8 +190,9 @@ def test_no_name_stands_in_three_modules() -> None:
         if room == "cli" or (room == "adapters" and path.stem in FOLDERS):
             continue
         for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-            named = isinstance(statement, ast.FunctionDef | ast.ClassDef)
-            if named and not statement.name.startswith("__"):
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                continue
+            if not statement.name.startswith("__"):
                 places[statement.name].add(str(path.relative_to(ROOT)))
     often = {name: sorted(paths) for name, paths in places.items() if len(paths) > 2}
     assert {name: often[name] for name in set(often) - SHARED} == {}

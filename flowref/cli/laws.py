@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -65,12 +66,13 @@ def _echo_applying_laws(spec: str, profile: str) -> None:
 )
 @click.argument("law", type=Laws())
 def explain(law: str) -> None:
-    """Explain a law: its statement, how it is judged, and which bugs it is known to catch; or the
-    cases of a statement.
+    """Explain a law: its statement, how it is judged, and which bugs it is known to catch; the cases
+    of a statement; or the law of a violation, by its four letters.
     """
     from flowref import registry
     from flowref.reporting.catalogue import explanation, overview
 
+    law = _law_of_violation(law)
     for hint in registry.renamings((law,)):
         click.echo(f"flowref: {hint}", err=True)
     cases = registry.select_laws((law,)) if law in registry.statements() else ()
@@ -81,3 +83,17 @@ def explain(law: str) -> None:
         mutants = [mutant for mutant in registry.mutants() if mutant.law == chosen.id]
         click.echo("\n".join(explanation(chosen, mutants, registry.older(chosen.id))))
     sys.exit(2 if registry.problems() else 0)
+
+
+def _law_of_violation(name: str) -> str:
+    """The law of a violation of the last audits, or the name itself."""
+    from flowref.auditing.journal import report_of
+    from flowref.model import ReportError
+
+    if not re.fullmatch("[2-9A-Za-z]{4}", name):
+        return name
+    try:
+        found = report_of(name.upper()).find(name.upper())
+    except ReportError:
+        return name
+    return found[0].law if found else name

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, named_by
+from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, base_of, named_by
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import bits, contrast, rounded_text, summed_up, value_in_brief
+from flowref.reporting.programs import PROGRAMS
 from flowref.reporting.severity import magnitude, severity
 from flowref.reporting.text import clean, command, line_width, opening
 
@@ -146,9 +147,10 @@ def again(verdict: Verdict, *options: str) -> list[str]:
     if live(verdict):
         return []
     if verdict.status is Status.VIOLATED and verdict.counterexample is not None:
+        script = f"{command('script', verdict.id, *options)} > repro.py"
         return [
             command("replay", verdict.id, *options),
-            f"{command('script', verdict.id, *options)} > repro.py",
+            *([script] if base_of(verdict.law) in PROGRAMS else []),
         ]
     return [command("audit", verdict.target, "--laws", verdict.law)]
 

@@ -271,6 +271,14 @@ def test_a_brief_report_is_written_brief(folder: Path) -> None:
     assert flowref("replay", "out.json").output.startswith("STILL FAILS")
 
 
+def test_explain_takes_the_letters_of_a_violation(folder: Path) -> None:
+    """And explains its law."""
+    quick("flows.py:WrongSign", "--json", "out.json")
+    (verdict,) = Report.load(folder / "out.json").violations
+    explained = flowref("explain", verdict.id.lower()).output
+    assert explained == flowref("explain", verdict.law).output
+
+
 def test_the_catalogue_is_readable(folder: Path) -> None:
     """The catalogue is listed, laws --for says what applies and why not, explain tells everything
     about one.

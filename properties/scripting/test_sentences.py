@@ -9,6 +9,7 @@ import pytest
 
 from flowref import registry
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
+from flowref.reporting.programs import PROGRAMS
 from flowref.scripting import script
 from flowref.scripting.torch import TEMPLATES
 from flowref.scripting.trial_run import ProgramOutcome, shows
@@ -85,6 +86,11 @@ def test_a_program_that_does_not_show_the_violation_is_never_given(tmp_path: Pat
 def test_an_outcome_is_held_against_the_verdict(outcome: ProgramOutcome, expected: bool) -> None:
     """Exit code, last line and the size of the number all count."""
     assert shows(outcome, verdict("torch:ExpTransform"), 10) is expected
+
+
+def test_reports_name_the_laws_that_have_programs() -> None:
+    """They print no command that is refused."""
+    assert sorted(PROGRAMS) == sorted(TEMPLATES)
 
 
 @pytest.mark.parametrize("law", sorted(TEMPLATES))
