@@ -73,3 +73,9 @@ BOUNDED = {"tanh": (-1.0, 1.0), "sigmoid": (0.0, 1.0), "erf": (-1.0, 1.0)}
 SUMS = frozenset({"add", "sub", "rsub"})
 PRODUCTS = frozenset({"mul"})
 QUOTIENTS = frozenset({"div"})
+# Operators that are exact for some operands.
+SOMETIMES_EXACT = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
+# Operators with larger errors than a product: clipped results, the threshold of softplus.
+LARGER_ERROR = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
+# Operators whose rounding a table states.
+STATED = POINTWISE | SPECIAL | SUMS | PRODUCTS | QUOTIENTS | LARGER_ERROR

@@ -10,23 +10,15 @@ import torch
 
 from flowref.backends.torch.behavior import Behavior, behavior_of
 from flowref.backends.torch.operators import (
-    BOUNDED,
     EXACT,
     INSIDE,
+    LARGER_ERROR,
     NORMWISE,
-    POINTWISE,
-    PRODUCTS,
-    QUOTIENTS,
+    SOMETIMES_EXACT,
     SPECIAL,
-    SUMS,
+    STATED,
     WRITTEN,
 )
-
-# Operators that are exact for some operands, and those with larger errors than a product.
-SOMETIMES = SUMS | PRODUCTS | QUOTIENTS | {"sum"}
-MORE = {*BOUNDED, "softplus", "softplus_backward", "_log_softmax", "log_sigmoid_forward"}
-# Operators whose rounding a table states.
-ROUNDED = POINTWISE | SPECIAL | SUMS | PRODUCTS | QUOTIENTS | MORE
 
 
 class Rule(NamedTuple):
@@ -79,9 +71,9 @@ def rule_of(func: Any) -> Rule:
         exact,
         not (exact or normwise or behavior is Behavior.POINTWISE),
         normwise,
-        name in SOMETIMES,
+        name in SOMETIMES_EXACT,
         name in SPECIAL,
-        name in MORE,
+        name in LARGER_ERROR,
         (*WRITTEN.get(name, ()), *written),
         any(alias is not None and not alias.is_write for alias in aliases),
         any(alias is not None for alias in aliases),
@@ -111,4 +103,4 @@ def _behavior_from_schema(func: Any, name: str) -> Behavior | None:
         return Behavior.EXACT
     if name in INSIDE or name in NORMWISE:
         return Behavior.MIXED
-    return Behavior.POINTWISE if name in ROUNDED else None
+    return Behavior.POINTWISE if name in STATED else None
