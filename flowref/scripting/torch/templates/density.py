@@ -51,7 +51,7 @@ for shift in torch.cat([torch.zeros(1, $size), torch.eye($size), -torch.eye($siz
     scores.append(((ratio.mean() - 1) / (ratio.std() / len(x) ** 0.5)).item())
     print(f"mean of r/p: {ratio.mean().item():.4f}, {scores[-1]:+.1f} standard errors from 1")
 # The law: samples follow the density, so the mean of r/p is 1 for every density r.
-wrong = max(abs(score) for score in scores) > 6
+wrong = max(map(abs, scores)) > 6
 """
 
 NORMAL = """
