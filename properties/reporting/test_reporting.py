@@ -459,21 +459,6 @@ def test_raising_names_every_failure() -> None:
     report_of().raise_for_violations()
 
 
-@pytest.mark.parametrize(
-    ("residual", "explained", "expected"),
-    [
-        (2.0**-27, 2.0**-51, "26 of 53 bits lost; rounding explains 2"),
-        (0.0, 0.0, "0 of 53 bits lost; rounding explains 0"),
-        (1e300, 1e300, "53 of 53 bits lost; rounding explains 53"),
-        (math.inf, 0.0, ""),
-        (math.nan, 0.0, ""),
-    ],
-)
-def test_bits(residual: float, explained: float, expected: str) -> None:
-    """Bits lost are the logarithm of the residual in units of roundoff."""
-    assert bits(Evidence(residual, 1.0, explained=explained)) == expected
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(words, any_float), max_size=4))
 def test_different_numbers_look_different(values: list[tuple[str, float]]) -> None:
