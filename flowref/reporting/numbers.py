@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from flowref.model import Evidence
 from flowref.reporting.text import clean
 
 # Lists of more than SHOWN numbers are cut to FEW numbers with DIGITS digits.
@@ -126,3 +127,25 @@ def _nested_list_text(value: Any, left: list[int], written: Callable[[Any], str]
             break
         parts.append(_nested_list_text(item, left, written))
     return f"[{', '.join(parts)}]"
+
+
+def bits(evidence: Evidence) -> str:
+    """Return the bits of the format that were lost, and those that rounding explains, as text;
+    empty if they are not defined.
+
+    With unit roundoff u: lost = log2(residual / (u scale)), explained = log2(explained / (u
+    scale)), in [0, -log2 u].
+    """
+    whole = round(-math.log2(evidence.unit)) if 0 < evidence.unit < 1 else 0
+    floor = evidence.unit * evidence.scale
+    if not whole or not math.isfinite(floor) or floor <= 0 or not math.isfinite(evidence.residual):
+        return ""
+
+    def count(size: float) -> int:
+        ratio = size / floor
+        if math.isinf(ratio):
+            return whole
+        return min(whole, math.ceil(math.log2(ratio))) if ratio > 1 else 0
+
+    lost, explained = count(evidence.residual), count(evidence.explained)
+    return f"{lost} of {whole} bits lost; rounding explains {explained}"

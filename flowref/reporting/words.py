@@ -236,10 +236,13 @@ def symptoms(verdicts: Sequence[Verdict], causes: Mapping[str, Cause]) -> list[s
     groups: dict[str, list[str]] = {}
     for verdict in verdicts:
         groups.setdefault(causes[verdict.law].because, []).append(f"{verdict.law} {verdict.id}")
-    return [
-        f"{'this fails' if len(names) == 1 else 'these fail'} because of it: {', '.join(names)} ({because.removeprefix('because ')})"
-        for because, names in groups.items()
-    ]
+    lines = []
+    for because, names in groups.items():
+        fail = "this fails" if len(names) == 1 else "these fail"
+        lines.append(
+            f"{fail} because of it: {', '.join(names)} ({because.removeprefix('because ')})"
+        )
+    return lines
 
 
 def minor(verdict: Verdict) -> str:

@@ -340,7 +340,7 @@ def test_a_foreign_file_is_one_sentence(text: str) -> None:
 
 def test_the_terminal_shows_a_failure_in_full() -> None:
     """A violation shows its name, the law in words, two numbers, the input and a command; on request the
-    bits, the circumstances and both commands.
+    allowance, the circumstances and both commands.
     """
     shown = "\n".join(target_lines(VIOLATION.target, [VIOLATION], {"map/log-det": "The law."}))
     for part in (
@@ -354,7 +354,7 @@ def test_the_terminal_shows_a_failure_in_full() -> None:
     ):
         assert part in shown
     more = "\n".join(target_lines(VIOLATION.target, [VIOLATION], {}, verbosity=1))
-    for part in ("of 53 bits", "float64", f"flowref replay {VIOLATION.id}"):
+    for part in ("rounding allows", "float64", f"flowref replay {VIOLATION.id}"):
         assert part in more and part not in shown
     assert len(target_lines(VIOLATION.target, [VIOLATION], {}, verbosity=-1)) == 1
 
@@ -457,6 +457,21 @@ def test_raising_names_every_failure() -> None:
     assert "more than 60 s" in str(late)
     assert str(violated) in caught.value.text and str(late) in caught.value.text
     report_of().raise_for_violations()
+
+
+@pytest.mark.parametrize(
+    ("residual", "explained", "expected"),
+    [
+        (2.0**-27, 2.0**-51, "26 of 53 bits lost; rounding explains 2"),
+        (0.0, 0.0, "0 of 53 bits lost; rounding explains 0"),
+        (1e300, 1e300, "53 of 53 bits lost; rounding explains 53"),
+        (math.inf, 0.0, ""),
+        (math.nan, 0.0, ""),
+    ],
+)
+def test_bits(residual: float, explained: float, expected: str) -> None:
+    """Bits lost are the logarithm of the residual in units of roundoff."""
+    assert bits(Evidence(residual, 1.0, explained=explained)) == expected
 
 
 @settings(max_examples=60, deadline=None)
