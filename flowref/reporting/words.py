@@ -239,9 +239,7 @@ def symptoms(verdicts: Sequence[Verdict], causes: Mapping[str, Cause]) -> list[s
     lines = []
     for because, names in groups.items():
         fail = "this fails" if len(names) == 1 else "these fail"
-        lines.append(
-            f"{fail} because of it: {', '.join(names)} ({because.removeprefix('because ')})"
-        )
+        lines.append(f"{fail} {because}: {', '.join(names)}")
     return lines
 
 
