@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATISTICAL, Law, Mutant
 from flowref.reporting.text import plain_statement
 
-KINDS = {
+FORCES = {
     CLAIM: "requirement: mathematics, or what the object documents; it can be VIOLATED",
     CONTRACT: "requirement of what promises it; it can be VIOLATED there, and is not checked elsewhere",
     ADVICE: "advice: measured and listed, never VIOLATED",
@@ -20,7 +20,7 @@ TOLERANCES = {
     BOUND: "a bound: an error bound in closed form that the law states itself",
     STATISTICAL: "statistical: a test whose chance of a false alarm is fixed beforehand",
 }
-STATES = {
+HISTORIES = {
     "warm": "two forward passes in train mode first, then eval mode",
     "fresh": "as built, eval mode",
     "trained": "some 30 training steps first, then eval mode",
@@ -64,7 +64,7 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
     """Return the lines of `flowref explain` for one law, with the bugs planted for it and its former ids."""
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     facts = [
-        ("kind", KINDS.get(law.force, law.force)),
+        ("kind", FORCES.get(law.force, law.force)),
         ("needs", _needs(law)),
         ("promise", law.promise or ""),
         ("tolerance", TOLERANCES.get(law.tolerance, law.tolerance)),
@@ -74,7 +74,7 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
                 law.points, law.points
             ),
         ),
-        ("state", STATES[law.history].replace("eval", law.mode)),
+        ("state", HISTORIES[law.history].replace("eval", law.mode)),
         (
             "weights",
             f"as given, and moved by noise of standard deviation {scales}"
