@@ -26,6 +26,9 @@ ENTRIES, LEAST_LOOKS = 2**15, 8
 VAST_LOOKS = 1
 # The most convincing candidates of a batch that are judged with noise.
 TRIES = 3
+# The largest margin that a simpler point must have: errors often grow with the distance from zero, so a
+# tenth of the margin of a far point would exclude every point near zero.
+AMPLE = 1e10
 # Candidates judged with noise times operations of a round trip, and the fewest of them.
 ATTEMPT_OPERATIONS, LEAST_ATTEMPTS = 16_000, 4
 # With more operations, or vast events, lives are not replayed for a simpler point, which seldom matters,
@@ -90,12 +93,12 @@ class ShrinkBudget:
 
 def least_margin(judgement: Judgement) -> float:
     """The margin that a simpler point must have: that of the judgement or, if large, a tenth of it
-    but at least ten; 1 for an exact law.
+    but at least ten and at most `AMPLE`; 1 for an exact law.
     """
     first = float(judgement.margin[judgement.worst()])
     if judgement.measurement.law.tolerance == EXACT or not np.isfinite(first):
         return 1.0
-    return min(first, max(10.0, first / 10))
+    return min(first, max(10.0, first / 10), AMPLE)
 
 
 def _simpler(judgement: Judgement, budget: ShrinkBudget) -> Iterator[Judgement]:

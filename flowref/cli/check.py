@@ -154,7 +154,7 @@ def _screen(verbose: bool, *, silent: bool) -> AuditListener:
             )
             below = (
                 *how,
-                *checks.check_lines(verdicts, accepted),
+                *checks.check_lines(verdicts, accepted, verbose=verbose),
                 *failing(new, self.statements, recognized, verbose=verbose),
                 *map(known_line, known),
             )

@@ -69,7 +69,7 @@ def replay(what: str | None, everything: bool, path: str | None) -> None:
         )
         verdict = replayed.recorded
         head = f"{replayed.label:<11}  {verdict.id}  {clean(verdict.target)}  {verdict.law}"
-        click.echo(f"{head}   {clean(detail)}  ({1000 * replayed.seconds:.0f} ms)")
+        click.echo(f"{head}   {clean(detail)}  ({replayed.seconds:.1f} s)")
     if not chosen:
         click.echo("this report has no violations")
     sys.exit(1 if replays.STILL_FAILS in labels else 3 if replays.ERROR in labels else 0)

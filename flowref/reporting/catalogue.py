@@ -9,24 +9,41 @@ from flowref.model import ADVICE, BOUND, CLAIM, CONTRACT, EXACT, ROUNDING, STATI
 from flowref.reporting.text import plain_statement
 
 FORCES = {
-    CLAIM: "a claim: mathematics, or what the component documents; it can be VIOLATED",
-    CONTRACT: "a contract: judged only where the component promises it",
-    ADVICE: "advice: measured and listed, never a violation",
+    CLAIM: "requirement: mathematics, or what the object documents; it can be VIOLATED",
+    CONTRACT: "requirement of what promises it; it can be VIOLATED there, and is not checked elsewhere",
+    ADVICE: "advice: measured and listed, never VIOLATED",
 }
 TOLERANCES = {
-    ROUNDING: "rounding: the law is evaluated again with every operation randomly rounded, and may "
-    "be off by a fixed multiple of the spread that this causes; a violation is confirmed with more "
-    "replicas",
+    ROUNDING: "rounding: the law is measured again with every operation randomly rounded, and may be "
+    "off by 64 times (in float32 32 times) the spread that this causes; a violation is confirmed by more such runs",
     EXACT: "exact: bit for bit",
     BOUND: "a bound: an error bound in closed form that the law states itself",
     STATISTICAL: "statistical: a test whose chance of a false alarm is fixed beforehand",
 }
 HISTORIES = {
-    "warm": "after two batches in train mode, then in eval mode",
-    "fresh": "as built, in eval mode",
-    "trained": "after some 30 training steps, then in eval mode",
+    "warm": "two forward passes in train mode first, then eval mode",
+    "fresh": "as built, eval mode",
+    "trained": "some 30 training steps first, then eval mode",
 }
 
+# Abilities whose names are not those of methods -> words.
+ABILITIES = {
+    "along": "parameters that can be moved",
+    "arrange": "a way to compose its parts",
+    "coupling": "the form of a coupling",
+    "jacobian": "derivatives with respect to the input",
+    "kernel": "the density of a stochastic layer",
+    "multi_scale": "levels",
+    "normalizer": "running statistics",
+    "own": "an inverse that can be followed step by step",
+    "part_maps": "parts",
+    "play": "calls that train it, save it or copy it",
+    "pull": "a stochastic inverse",
+    "push": "a stochastic forward",
+    "slope": "derivatives with respect to parameters",
+    "squeezing": "the form of a squeeze",
+    "vjp": "gradients",
+}
 WIDTH = 100
 
 
@@ -44,11 +61,11 @@ def applying(laws: Sequence[Law], why_not: dict[str, str | None]) -> list[str]:
 
 
 def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> list[str]:
-    """Return the lines of `flowref explain` for one law, with its mutants and former ids."""
+    """Return the lines of `flowref explain` for one law, with the bugs planted for it and its former ids."""
     scales = ", ".join(f"{scale:g}" for scale in law.scales if scale)
     facts = [
-        ("force", FORCES.get(law.force, law.force)),
-        ("needs", ", ".join(sorted(law.needs)) or "nothing"),
+        ("kind", FORCES.get(law.force, law.force)),
+        ("needs", _needs(law)),
         ("promise", law.promise or ""),
         ("tolerance", TOLERANCES.get(law.tolerance, law.tolerance)),
         (
@@ -57,7 +74,7 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
                 law.points, law.points
             ),
         ),
-        ("history", HISTORIES[law.history].replace("in eval", f"in {law.mode}")),
+        ("state", HISTORIES[law.history].replace("eval", law.mode)),
         (
             "weights",
             f"as given, and moved by noise of standard deviation {scales}"
@@ -68,15 +85,19 @@ def explanation(law: Law, mutants: Sequence[Mutant], older: Sequence[str]) -> li
         ("source", law.source),
         ("version", str(law.version)),
         ("also", "; ".join(f"{law.in_case(one).id}: {one.words}" for one in law.cases)),
-        ("formerly", ", ".join(older)),
     ]
     lines = [law.id, "", *_hung("  ", plain_statement(law.statement)), ""]
     for name, text in facts:
         lines += _hung(f"  {name + ':':<11}", text) if text else []
-    lines += ["", "  mutants that it must catch:"] if mutants else []
+    lines += ["", "  bugs it is tested to catch:"] if mutants else []
     for mutant in mutants:
-        lines += _hung("    ", f"{mutant.name}: {mutant.description} (on {mutant.host})")
-    return lines
+        lines += _hung("    - ", mutant.description)
+    return [*lines, *(["", *_hung("  formerly:  ", ", ".join(older))] if older else [])]
+
+
+def _needs(law: Law) -> str:
+    """What an object must offer, in words."""
+    return ", ".join(ABILITIES.get(name, name) for name in sorted(law.needs)) or "nothing"
 
 
 def overview(name: str, sentence: str, laws: Sequence[Law]) -> list[str]:

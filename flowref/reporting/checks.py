@@ -14,7 +14,7 @@ from flowref.reporting.coverage import concerns
 from flowref.reporting.numbers import rounded_text
 from flowref.reporting.outcomes import BROKEN, FAILING
 from flowref.reporting.terminal import LOG_DET
-from flowref.reporting.text import clean
+from flowref.reporting.text import clean, number_of
 from flowref.reporting.words import flagged
 
 # The most faults named in a sentence.
@@ -81,7 +81,7 @@ CHECKS = tuple(
         ("gradient/parameters[value]", "gradients in the parameters", "its gradients in the parameters are wrong"),
         ("dtype/follows[device]", "it runs on another device", "it does not run on another device"),
         ("dtype/follows[device-after-use]", "it follows to another device once it was used",
-         "it keeps what it computed on the processor"),
+         "it keeps what it computed on the CPU"),
         ("same/manner[device]", "another device gives the same", "another device gives something else"),
     )
 )  # fmt: skip
@@ -90,9 +90,12 @@ DEVICE = ("dtype/follows[device]", "dtype/follows[device-after-use]", "same/mann
 LAWS = tuple(check.law for check in CHECKS if check.law not in DEVICE)
 
 
-def check_lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> list[str]:
+def check_lines(
+    verdicts: Sequence[Verdict], accepted: Container[str] = (), *, verbose: bool = False
+) -> list[str]:
     """Return a line for each check that was made, in the order of `CHECKS`, and one for each reason
-    why others were skipped. ``accepted``: laws that are known to fail.
+    why others were skipped. ``accepted``: laws that are known to fail; ``verbose``: with the
+    conditions of proofs.
     """
     by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
     causes = explained(verdicts)
@@ -100,7 +103,7 @@ def check_lines(verdicts: Sequence[Verdict], accepted: Container[str] = ()) -> l
     made = [(check, verdict) for check, verdict in shown if _word(verdict, accepted) != SKIPPED]
     width = max((len(check.words) for check, _ in made), default=0)
     found = [
-        f"{_word(verdict, accepted):<8} {check.words:<{width}}   {_check_remark(verdict, causes)}".rstrip()
+        f"{_word(verdict, accepted):<8} {check.words:<{width}}   {_check_remark(verdict, causes, verbose=verbose)}".rstrip()
         for check, verdict in made
     ]
     reasons: dict[str, list[str]] = {}
@@ -121,12 +124,14 @@ def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
     return "passed" if verdict.status in (Status.HOLDS, Status.ADVICE) else SKIPPED
 
 
-def _check_remark(verdict: Verdict, causes: Mapping[str, Cause]) -> str:
+def _check_remark(verdict: Verdict, causes: Mapping[str, Cause], *, verbose: bool) -> str:
     """The error size and its cause, or the extent of a proof."""
     if verdict.status in BROKEN:
         return clean(verdict.reason)
     if verdict.proof:
-        return "proved" if verdict.proof == PROVED_WHOLE else "proved in part"
+        if verdict.proof == PROVED_WHOLE:
+            return "proved"
+        return f"proved {clean(verdict.proof)}" if verbose else "proved in part (see -v)"
     if verdict.status is not Status.VIOLATED:
         return ""
     because = causes[verdict.law].because if verdict.law in causes else ""
@@ -168,8 +173,10 @@ def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = 
         return f"{name}: {many} passed{small}{skipped}{_unseen(judged)}."
     faults = _faults(failed)
     more = f", and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
-    passed = f"{len(made) - len(failed)} of {len(made)} checks passed{skipped}"
-    return f"{name}: {passed}; {', '.join(faults[:NAMED])}{more}."
+    passed = f"{number_of(len(made) - len(failed), 'check')} passed"
+    return (
+        f"{name}: {passed}, {_failed_counts(failed)}{skipped}; {', '.join(faults[:NAMED])}{more}."
+    )
 
 
 def _unseen(judged: Iterable[Verdict]) -> str:
@@ -178,6 +185,14 @@ def _unseen(judged: Iterable[Verdict]) -> str:
     """
     found = (one for one in judged if one.law == LOG_DET and _word(one) == SKIPPED)
     return next((f"; its log-det was not checked: {clean(one.reason)}" for one in found), "")
+
+
+def _failed_counts(failed: Sequence[Verdict]) -> str:
+    """The numbers of failures that no other one explains, and of the others."""
+    others = len(explained(failed))
+    own = len(failed) - others
+    because = f", {others} failed because of {'it' if own == 1 else 'them'}" if others else ""
+    return f"{own} failed{because}"
 
 
 def _faults(failed: Sequence[Verdict]) -> list[str]:

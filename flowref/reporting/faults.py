@@ -76,8 +76,8 @@ def fault_location(verdict: Verdict, recognized: Recognized | None) -> tuple[str
 
 
 def fault(verdict: Verdict, recognized: Recognized | None) -> str:
-    """The same as text, with the function's name: "flows.py:22 in log_abs_det_jacobian"."""
+    """The same as text, with the function's name: "flows.py:22 (def log_abs_det_jacobian)"."""
     path, line = fault_location(verdict, recognized)
     method = method_at_fault(verdict, recognized) if recognized and path else None
-    name = f" in {method.name}" if method else ""
+    name = f" (def {method.name})" if method else ""
     return clean(f"{path}:{line}{name}") if path else ""

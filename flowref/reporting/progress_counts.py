@@ -41,7 +41,8 @@ class Count:
         >>> count.add(Verdict("t", "l", Status.HOLDS))
         >>> count.add(Verdict("t", "m", Status.NOT_APPLICABLE))
         >>> str(count)
-        '1 of 2 checks'
+        '1 check done, at most 1 left'
         """
-        found = f", {self.violated} VIOLATED" if self.violated else ""
-        return f"{self.done} of {number_of(self.total, 'check')}{found}"
+        suspected = self.violated  # fewer where a later violation explains them
+        found = f", {number_of(suspected, 'suspected bug')}" if suspected else ""
+        return f"{number_of(self.done, 'check')} done, at most {self.total - self.done} left{found}"

@@ -9,13 +9,16 @@ from typing import Any
 
 from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, base_of, named_by
 from flowref.reporting.causes import Cause
-from flowref.reporting.numbers import bits, contrast, rounded_text, summed_up, value_in_brief
+from flowref.reporting.numbers import contrast, rounded_text, summed_up, value_in_brief
 from flowref.reporting.programs import PROGRAMS
 from flowref.reporting.severity import magnitude, severity
 from flowref.reporting.text import clean, command, line_width, opening
 
 # Two numbers that take more characters are only in the report.
 LONGEST = 90
+# The observed numbers that are shown: what a law reports and what it is compared with, without error
+# estimates after these.
+MOST_OBSERVED = 3
 # The end of a diagnosis: the points that it was tried on.
 TRIED = re.compile(r" \([^()]* tried\)$")
 # Laws that draw their own points: the input of their cases is irrelevant.
@@ -35,13 +38,11 @@ def evidence_text(verdict: Verdict, width: int | None = None) -> str:
     parts = []
     case, evidence = verdict.counterexample, verdict.evidence
     if case is not None and case.observed:
-        text = contrast(list(case.observed.items())[:4])
+        text = contrast(list(case.observed.items())[:MOST_OBSERVED])
         if width is None or len(text) <= width:
             parts.append(text)
     if evidence is not None and (size := off_by(evidence)):
-        # Only laws judged by rounding have replicas, and lost bits.
-        lost = bits(evidence) if evidence.allowed and evidence.replicas else ""
-        parts.append(f"{size} ({lost})" if lost else size)
+        parts.append(size)
     return "; ".join(parts)
 
 
@@ -235,7 +236,11 @@ def symptoms(verdicts: Sequence[Verdict], causes: Mapping[str, Cause]) -> list[s
     groups: dict[str, list[str]] = {}
     for verdict in verdicts:
         groups.setdefault(causes[verdict.law].because, []).append(f"{verdict.law} {verdict.id}")
-    return [f"explains {', '.join(names)}: {because}" for because, names in groups.items()]
+    lines = []
+    for because, names in groups.items():
+        fail = "this fails" if len(names) == 1 else "these fail"
+        lines.append(f"{fail} {because}: {', '.join(names)}")
+    return lines
 
 
 def minor(verdict: Verdict) -> str:

@@ -63,7 +63,9 @@ def threshold(case: ReproductionCase) -> tuple[str, str]:
     if case.law.tolerance == EXACT or not np.isfinite(evidence.allowed) or evidence.allowed <= 0:
         return "0", ""
     allowed, seen = evidence.allowed, evidence.residual
-    why = f"  # rounding explains {allowed:.1g}" if case.law.tolerance == "rounding" else ""
+    why = (
+        f"  # generous: rounding explains {allowed:.1g}" if case.law.tolerance == "rounding" else ""
+    )
     if not np.isfinite(seen) or seen > 1e3 * allowed:
         top = math.log10(seen) if np.isfinite(seen) else 0.0
         middle = (math.log10(allowed) + min(top, 0.0)) / 2

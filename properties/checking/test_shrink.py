@@ -23,7 +23,7 @@ from flowref.checking.candidates import (
     simpler_numbers,
 )
 from flowref.checking.judgement import VIOLATED, Judgement
-from flowref.checking.shrink import EVALUATIONS, LEAST_ATTEMPTS, least_margin, shrink
+from flowref.checking.shrink import AMPLE, EVALUATIONS, LEAST_ATTEMPTS, least_margin, shrink
 from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
 from flowref.model import (
     ADVICE,
@@ -109,6 +109,13 @@ def test_what_is_shrunk_lies_in_the_support(data: st.DataObject, name: str, norm
 def test_the_coordinate_that_matters_is_left() -> None:
     """The other coordinates become zero, and the last one a number that is read at a glance."""
     finds_the_coordinate_that_matters(shrink)
+
+
+def test_an_error_that_grows_with_the_distance_is_shown_near_zero() -> None:
+    """An error a hundred times as large far away as near zero is as plain near zero."""
+    standin = Standin(lambda batch: 1e-2 * np.abs(batch.x[:, 2]))
+    shrunk = shrink(standin.judged([0.0, 0.0, -100.0, 0.0]))
+    np.testing.assert_array_equal(point(shrunk), [0.0, 0.0, 1.0, 0.0])
 
 
 @given(points, weights)
@@ -299,12 +306,12 @@ def test_rounding_laws_keep_a_tenth_of_the_margin() -> None:
     it was.
     """
     floors = {}
-    for margin in (2.0, 50.0, 1e6):
+    for margin in (2.0, 50.0, 1e6, 1e14):
         judgement = Standin(lambda batch: batch.x[:, 0], details={"tolerance": ROUNDING}).judged(
             [1.0, 0.0, 0.0, 0.0]
         )
         floors[margin] = least_margin(_with_margin(judgement, margin))
-    assert floors == pytest.approx({2.0: 2.0, 50.0: 10.0, 1e6: 1e5})
+    assert floors == pytest.approx({2.0: 2.0, 50.0: 10.0, 1e6: 1e5, 1e14: AMPLE})
 
 
 def _with_margin(judgement: Judgement, margin: float) -> Any:

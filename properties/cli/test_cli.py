@@ -288,5 +288,5 @@ def test_the_catalogue_is_readable(folder: Path) -> None:
     assert "not applicable: it does not promise" in chosen
     assert "laws apply" in chosen
     told = flowref("explain", LAW).output
-    for part in ("force:", "needs:", "tolerance:"):
+    for part in ("kind:", "needs:", "tolerance:"):
         assert part in told

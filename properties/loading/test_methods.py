@@ -108,7 +108,7 @@ def test_the_function_at_fault_is_named(
     """
     verdict = Verdict("t", law, Status.VIOLATED, part=part)
     line = line_of(f"def {name}(", after)
-    assert fault(verdict, recognized(target)) == f"flows.py:{line} in {name}"
+    assert fault(verdict, recognized(target)) == f"flows.py:{line} (def {name})"
 
 
 def test_what_no_call_is_about_is_in_the_target(

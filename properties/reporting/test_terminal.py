@@ -78,4 +78,4 @@ def test_progress_counts_what_applies() -> None:
     elsewhere = replace(SKIPPED, law="a/e", waits=False)
     for verdict in (symptom, PASSED, elsewhere, SKIPPED, WRONG):
         count.add(verdict)
-    assert str(count) == "4 of 4 checks, 1 VIOLATED"
+    assert str(count) == "4 checks done, at most 0 left, 1 suspected bug"

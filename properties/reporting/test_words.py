@@ -95,16 +95,6 @@ def test_the_order_of_a_failure(width: int, between: str, monkeypatch: pytest.Mo
     ]
 
 
-def test_bits_are_of_rounding_alone() -> None:
-    """Where no randomly rounded run stands behind a verdict, as in laws of chance, bits say nothing; they
-    are shown on request.
-    """
-    rounding, chance = Evidence(0.1, 1e-12, replicas=56), Evidence(8.6, 1.0)
-    assert "of 53 bits lost" in evidence_text(replace(FLAG, evidence=rounding))
-    assert "bits" not in evidence_text(replace(FLAG, evidence=chance))
-    assert "bits" not in seen(replace(FLAG, evidence=rounding))
-
-
 @pytest.mark.parametrize("width", [80, 120])
 def test_lines_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a screen no line is wider than that, commands aside."""

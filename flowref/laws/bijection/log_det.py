@@ -116,7 +116,7 @@ def not_inverted_note(usable: Array, near: Array) -> str:
     cases=(TRAIN, CONTEXT, RESIZED),
 )
 def log_det(flow: Differentiable, batch: Batch) -> Residual:
-    r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and
+    r"""The log-det returned by forward is $\log|\det \partial f / \partial x|$, as autograd and finite
     differences measure it.
     """
     return against_autograd(flow, "forward", batch.x, batch.context)
@@ -148,7 +148,7 @@ def inverse_in_closed_form(flow: Flow) -> bool:
 )
 def inverse_log_det(flow: DifferentiableInvertible, batch: Batch) -> Residual:
     r"""The log-det returned by inverse is $\log|\det \partial f^{-1} / \partial z|$, as autograd
-    and differences measure it.
+    and finite differences measure it.
     """
     return against_autograd(
         flow, "inverse", inverse_inputs(flow, batch.x, batch.context), batch.context
