@@ -218,7 +218,7 @@ class Law:
     ``rebuild``: measured on a larger build, if the target promises under this name which option sets its
         number of features; ``features``: that number, 0 for several hundred. Targets that cannot be built
         so are skipped;
-    ``lines``: measured on a line scan as well (see `checking.lines`), for cheap laws of single points;
+    ``lines``: measured on a line scan as well (see `checking.line_scan`), for cheap laws of single points;
     ``key``: seeds the random numbers; the first id that the law had;
     ``picture(subject, point)``: the figure of a violation, measured once when it is recorded;
     ``echo``: for a law that compares a call with itself in another manner: the noise of the residual, from

@@ -80,7 +80,7 @@ class Subject:
         `flowref.backends.torch.torch_solver_steps`. Offered if no accuracy of the solver is stated;
     ``usual()``: context manager for the float32 default dtype;
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps;
-    ``numbers()``: the scalars that it holds (see `checking.lines`);
+    ``numbers()``: the scalars that it holds (see `checking.line_scan`);
     ``walk(call, x, context, visitor, steady)`` -> the result of a `Visitor` of the call and its pieces;
         ``steady``: without noise.
 

@@ -31,7 +31,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import NARROW, WIDE, Scale, fit_lines, scale
+from flowref.model.structure.line_fits import NARROW, WIDE, Scale, fit_lines, scale
 
 STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
 # Two spreads measure the unknown constants: one so large that eps is negligible, one so small that

@@ -58,7 +58,7 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import BOUND, EXACT, GIVEN, NEARBY, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import WIDE, Scale, Used, update_fraction, used
+from flowref.model.structure.line_fits import WIDE, Scale, Used, update_fraction, used
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 

@@ -20,7 +20,7 @@ from flowref.adapters.common.normalizers.probe import (
 from flowref.adapters.common.normalizers.spellings import NAMES, STATISTICS
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
-from flowref.model.structure.lines import NARROW, by_channel, scale, update_fraction, used
+from flowref.model.structure.line_fits import NARROW, by_channel, scale, update_fraction, used
 
 # Tolerance for a measured number, threshold of its movement, tolerance in float32, and tolerance of
 # a statistic, since eval mode adds eps.
