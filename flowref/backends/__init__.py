@@ -185,7 +185,7 @@ def take_device_wish() -> Wish:
     """Returns what code has requested of other devices since the last call, over all imported
     frameworks (see `Backend.elsewhere`): refused before granted before none.
     """
-    wishes = {backend.elsewhere() for backend in imported_backends()}
+    wishes = {backend.device_requests() for backend in imported_backends()}
     return next((one for one in (Wish.REFUSED, Wish.GRANTED) if one in wishes), Wish.NONE)
 
 

@@ -181,7 +181,7 @@ class Backend(Protocol):
         """Returns why objects cannot be moved to a device of this name here, or ""."""
         return f"objects of {self.name} are not moved to devices"
 
-    def elsewhere(self) -> Wish:
+    def device_requests(self) -> Wish:
         """Returns what sandboxed code has requested of other devices since the last call. Requests
         that were refused are granted on the CPU for the rest of the process.
         """

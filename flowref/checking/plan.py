@@ -40,22 +40,22 @@ SMALL = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """``rows``: the most rows of a batch, None by default; ``aside``: calls that are not made since
-    they are expensive; ``dear``: whether a single call exceeds the planned work; ``silence``: why
+    """``rows``: the most rows of a batch, None by default; ``skipped_calls``: calls that are not made since
+    they are expensive; ``one_call_too_long``: whether a single call exceeds the planned work; ``silence``: why
     the law is not measured at all.
     """
 
     rows: int | None = None
-    aside: frozenset[str] = frozenset()
-    dear: bool = False
+    skipped_calls: frozenset[str] = frozenset()
+    one_call_too_long: bool = False
     silence: str = ""
 
     @property
     def note(self) -> str:
         """The calls that the verdict does not cover, as text."""
-        if not self.aside:
+        if not self.skipped_calls:
             return ""
-        return f"without {', '.join(sorted(self.aside))}, which would take too long here"
+        return f"without {', '.join(sorted(self.skipped_calls))}, which would take too long here"
 
     def first(self, target: Target, history: History = "warm") -> float | None:
         """Return the perturbation that is measured first, since there may be no second: 0 for
@@ -66,12 +66,12 @@ class Plan:
             return None
         if target.option("weights"):
             return 0.0
-        return bearable(target, BARELY if self.dear else MOVED, history)
+        return bearable(target, BARELY if self.one_call_too_long else MOVED, history)
 
     @property
-    def near(self) -> bool:
+    def ordinary_points(self) -> bool:
         """Whether unperturbed weights are measured at ordinary points."""
-        return self.dear or (self.rows is not None and self.rows <= SCARCE)
+        return self.one_call_too_long or (self.rows is not None and self.rows <= SCARCE)
 
     def enough(self, tally: Tally, spent: Budget, settings: Settings) -> bool:
         """Whether another batch would exceed the planned work. Several times as much is allowed
@@ -87,30 +87,32 @@ class Plan:
             times = SECOND_TRY if once else UNDECIDED_YET
         return spent.spent * (tally.batches + 1) / tally.batches > times * settings.planned
 
-    def lighter(self, subject: Subject) -> Subject:
-        """The subject without the calls in ``aside``."""
-        if not self.aside:
+    def without_skipped_calls(self, subject: Subject) -> Subject:
+        """The subject without the calls in ``skipped_calls``."""
+        if not self.skipped_calls:
             return subject
-        kept = {name: call for name, call in subject.calls.items() if name not in self.aside}
-        return replace(subject, calls=Lighter(kept, self.aside))
+        kept = {
+            name: call for name, call in subject.calls.items() if name not in self.skipped_calls
+        }
+        return replace(subject, calls=WithoutSkippedCalls(kept, self.skipped_calls))
 
 
-class Lighter(dict[str, Call[Any]]):
-    """The calls of a subject without those in ``aside``. Raises: `Undecidable` when a law uses one
+class WithoutSkippedCalls(dict[str, Call[Any]]):
+    """The calls of a subject without those in ``skipped_calls``. Raises: `Undecidable` when a law uses one
     of these.
     """
 
-    def __init__(self, kept: dict[str, Call[Any]], aside: frozenset[str]) -> None:
+    def __init__(self, kept: dict[str, Call[Any]], skipped_calls: frozenset[str]) -> None:
         super().__init__(kept)
-        self.aside = aside
+        self.skipped_calls = skipped_calls
 
     def __missing__(self, name: str) -> Call[Any]:
-        if name in self.aside:
+        if name in self.skipped_calls:
             raise Undecidable(f"not judged: {name} would take too long here; --timeout grants more")
         raise KeyError(name)
 
 
-LIGHT = Plan()
+DEFAULT_PLAN = Plan()
 # Rows times steps of a training.
 TRAINING = 64 * 30
 
@@ -131,9 +133,13 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     """Return the layout of a law on a subject."""
     cost, work = subject.cost, settings.planned
     if law.rebuild is not None:  # the law chooses its own size
-        return LIGHT
+        return DEFAULT_PLAN
     if not cost.heavy:
-        return replace(LIGHT, rows=law.size) if takes_full_batches(law, subject) else LIGHT
+        return (
+            replace(DEFAULT_PLAN, rows=law.size)
+            if takes_full_batches(law, subject)
+            else DEFAULT_PLAN
+        )
     spent = {name: cost.of(name).work.of(1) for name in subject.calls}
     expensive = {name: one for name, one in spent.items() if one > EXPENSIVE * work}
     needed = sorted(expensive.keys() & law.needs, key=lambda name: -expensive[name])
@@ -146,14 +152,14 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
     if counts and drawn > SAMPLING * work:
         share = SAMPLING * work / (SECOND * settings.seconds)
         return Plan(silence=f"not judged: drawing {SAMPLES} samples {too_long(drawn, share)}")
-    aside = (
+    skipped_calls = (
         frozenset(expensive.keys() - law.needs)
         if len(expensive) < len(subject.calls)
         else frozenset()
     )
-    used = [cost.of(name).work for name in subject.calls if name not in aside]
+    used = [cost.of(name).work for name in subject.calls if name not in skipped_calls]
     if not used:
-        return Plan(aside=aside)
+        return Plan(skipped_calls=skipped_calls)
     line = max(used, key=lambda bulk: bulk.of(FEWEST))
     single = max(line.of(1), drawn if counts else 0.0) > work
     # What normalizes over a batch needs more than one number of each channel.
@@ -164,4 +170,8 @@ def planned(law: Law, subject: Subject, settings: Settings) -> Plan:
         line = LinearCost(line.fixed * (1 + BACKWARD), line.per_row * size * (1 + BACKWARD))
         fewest = FEWEST_JACOBIANS
     times = CALLS * (1 + AGAIN if law.tolerance == ROUNDING else 1)
-    return Plan(rows=max(fewest, law.fewest, line.rows(work / times)), aside=aside, dear=single)
+    return Plan(
+        rows=max(fewest, law.fewest, line.rows(work / times)),
+        skipped_calls=skipped_calls,
+        one_call_too_long=single,
+    )

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.checking.measurement import Measurement
 from flowref.model import Array, Batch, Law, Subject, Undecidable, seed_of
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 
 # A batch repeated up to this many rows serves as several runs: each row has its own noise, but results
 # of the parameters alone are rounded once per run, and averages over the batch are averaged over the
@@ -87,9 +87,9 @@ class Response:
         every = np.tile(self.rows, fold)
         magnitude = self.measurement.precision.amplify * self.measurement.precision.unit
         assert subject.noise is not None
-        began, least = means().left, max(LEAST_RUNS, replicas // 4)
+        began, least = current_budget().left, max(LEAST_RUNS, replicas // 4)
         for _ in range(-(-replicas // fold)):
-            if self.runs_made >= least and began - means().left > SHARE * began:
+            if self.runs_made >= least and began - current_budget().left > SHARE * began:
                 break
             seed = seed_of(self.digest, self.runs_made)
             shape = (len(stack.x), self.base.shape[1])

@@ -18,7 +18,7 @@ from flowref.checking.doubts import (
 )
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
-from flowref.checking.steps import excused
+from flowref.checking.solver_errors import excused
 from flowref.checking.tolerance import (
     CONFIRM_REPLICAS,
     FINE_REPLICAS,

@@ -31,9 +31,9 @@ from flowref.checking.error_size import is_minor, without_minor
 from flowref.checking.event_shape_doubt import doubted
 from flowref.checking.examples import GENTLE, SCHEDULE, TRAINED, Example, explore
 from flowref.checking.judgement import Judgement
-from flowref.checking.lines import conspicuous, scan
+from flowref.checking.line_scan import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
-from flowref.checking.plan import LIGHT, Plan, planned
+from flowref.checking.plan import DEFAULT_PLAN, Plan, planned
 from flowref.checking.points import example_batch
 from flowref.checking.record import accusing, counterexample, record
 from flowref.checking.review import review
@@ -56,7 +56,7 @@ from flowref.model import (
     one_line,
     seed_of,
 )
-from flowref.model.budget import BudgetExceeded, limited_budget, means
+from flowref.model.budget import BudgetExceeded, current_budget, limited_budget
 
 # The least effort of a law that visits the trained state; the seed of line scans.
 TRAINED_FROM, SCANNED = 3, 20
@@ -144,7 +144,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
         elif settings.quick and layout.rows is None:
             search.one_state(scales)
         else:
-            explore(scales, law.size, effort, seed, search.visit, first, layout.near)
+            explore(scales, law.size, effort, seed, search.visit, first, layout.ordinary_points)
         for example in GENTLE:
             if search.tally.only_as_given and example.scale < max(scales):
                 search.visit(replace(example, batch=min(example.batch, law.size)))
@@ -206,7 +206,7 @@ class Search:
     target: Target
     law: Law
     settings: Settings
-    layout: Plan = LIGHT
+    layout: Plan = DEFAULT_PLAN
     like: Target | None = None
     written: bool = True
     tally: Tally = field(default_factory=Tally)
@@ -274,7 +274,9 @@ class Search:
         if self.violation is not None:  # Hypothesis runs an example that raised twice more
             raise Violated(self.violation)
         drawn = example.reach != "data"
-        if self.tally.stopped or (drawn and self.layout.enough(self.tally, means(), self.settings)):
+        if self.tally.stopped or (
+            drawn and self.layout.enough(self.tally, current_budget(), self.settings)
+        ):
             return
         try:
             self._visit(example)
@@ -320,7 +322,7 @@ class Search:
         not hide a larger one of the same batch.
         """
         if judgement.accuses:
-            means().draw_on_reserve()
+            current_budget().draw_on_reserve()
         if self.minor is not None:
             return review(without_minor(judgement))
         reviewed = review(judgement)
@@ -418,7 +420,9 @@ class Search:
     def _subject(self, condition: Condition, example: Example) -> Subject | None:
         """The target in a condition; None, and counted, if it cannot be built in this one."""
         try:
-            return self.layout.lighter(loading.load(self.target, condition, self.like))
+            return self.layout.without_skipped_calls(
+                loading.load(self.target, condition, self.like)
+            )
         except Unsupported:
             if not example.trained:
                 raise

@@ -99,7 +99,7 @@ STATEMENTS = {
     "state/degenerate-batch": "A batch of zero spread leaves no nan in the state.",
     # Normalization.
     "batch-norm/train-map": r"In train mode, the formula uses the mean and the biased variance of the batch.",
-    "batch-norm/eval-map": "In eval mode, each channel is mapped by one affine function with its running statistics.",
+    "batch-norm/eval-map": "In eval mode, each channel is one affine function, fixed unless it keeps no statistics.",
     "batch-norm/as-built": "Before any training, statistics are zero and one, and eval mode is usable.",
     "batch-norm/modes-agree": "Both modes use one formula, and converge to each other as the statistics do.",
     "batch-norm/statistics": "Running statistics are averages of the batch statistics, with the declared momentum.",

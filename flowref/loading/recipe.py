@@ -250,7 +250,10 @@ def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> R
         if instance.source.fitted:
             said = (*said, instance.source.fitted)
         said = (*recognized.conventions, *said)
-        hints = (*recognized.hints, *behind.held(instance.obj, probed.dialect, probed.facts))
+        hints = (
+            *recognized.hints,
+            *behind.remark_on_inner_norms(instance.obj, probed.dialect, probed.facts),
+        )
         recognized = replace(recognized, conventions=said, hints=hints, path=path, line=line)
         return Recipe(instance.source, instance.backend, recognition.adapter, probed, recognized)
     first = next((one for one in refusals if not isinstance(one, OtherPrecision)), refusals[0])

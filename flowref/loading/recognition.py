@@ -13,8 +13,8 @@ from flowref.adapters.user.conventions.names import (
     DENSE,
     DRAWING,
     FORWARDS,
+    INVERSE_METHODS,
     LIKELY,
-    METHODS,
     NEGATIVE,
 )
 from flowref.adapters.user.conventions.separate_log_dets import NOTHING
@@ -139,7 +139,7 @@ def _hint(obj: Any) -> str:
     meant = f"minus its log-density{CONSTANT}" if name in NEGATIVE else "its log-density"
     drawn = _first_own_method(obj, DRAWING, optional=True)
     if forward:
-        back = _first_own_method(obj, (*METHODS, *LIKELY))
+        back = _first_own_method(obj, (*INVERSE_METHODS, *LIKELY))
         way = f"&inverse={back}" if back else ", with ?inverse= its way back"
         dense = f"; and if {name}(x) is {meant}, &log_prob={name} besides" if name else ""
         return f"; it has {forward}(x): if that is its map, say ?forward={forward}{way}{dense}"
@@ -176,7 +176,7 @@ def unread(obj: Any, dialect: Dialect, options: Mapping[str, str]) -> str:
     name = _first_own_method(obj, FORWARDS)
     if "log_prob" not in options or dialect.forward is not None or not name:
         return ""
-    back = _first_own_method(obj, (*METHODS, *LIKELY))
+    back = _first_own_method(obj, (*INVERSE_METHODS, *LIKELY))
     way = f"&inverse={back}" if back else ""
     return f"{name}() was not tested: if that is its map, add &forward={name}{way}"
 

@@ -116,7 +116,7 @@ OUT_OF_MEMORY = re.compile(
 
 def no_room() -> str:
     """A sentence: a call needs more memory than there is, and the option that may grant it."""
-    allowed = means().memory / SHARE_OF_MEMORY / MEBIBYTE
+    allowed = current_budget().memory / SHARE_OF_MEMORY / MEBIBYTE
     if not math.isfinite(allowed):
         return "needs more memory than there is"
     return f"needs more than {allowed:.0f} MiB: --memory {2 * allowed:.0f}"
@@ -126,24 +126,24 @@ def affordable_rows(cost: CallCost, graphed: bool = False) -> int:
     """The maximal rows of one call, with or without autograd's graph; unlimited if calls are cheap."""
     if not cost.heavy:
         return 2**31
-    now = means()
+    now = current_budget()
     kept = cost.written if graphed else cost.held
     return min(cost.bulk.rows(now.left / 20), kept.rows(now.memory / 4), 2**31)
 
 
-_MEANS: list[Budget] = [Budget()]
+_BUDGETS: list[Budget] = [Budget()]
 
 
-def means() -> Budget:
+def current_budget() -> Budget:
     """The current budget; unlimited by default."""
-    return _MEANS[-1]
+    return _BUDGETS[-1]
 
 
 @contextlib.contextmanager
 def limited_budget(allowed: Budget) -> Iterator[Budget]:
     """Limit the budget inside this context."""
-    _MEANS.append(allowed)
+    _BUDGETS.append(allowed)
     try:
         yield allowed
     finally:
-        _MEANS.pop()
+        _BUDGETS.pop()

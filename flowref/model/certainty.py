@@ -15,8 +15,8 @@ class Certainty:
 
     ``estimate``: random or truncated, or computed from ``coupled`` rows, by batch statistics or as members
         of a set;
-    ``drawn``: only the log-dets vary between random states;
-    ``held``: one random state returns one number, and rows are independent;
+    ``random_log_det``: only the log-dets vary between random states;
+    ``repeatable``: one random state returns one number, and rows are independent;
     ``unbiased``: the mean of log-dets is the log-det;
     ``bound``: kind of lower bound of the log-density ("" if none);
     ``inverse``, ``log_det``: tolerances of an iterative inverse and an integrated log-det, else 0.
@@ -24,8 +24,8 @@ class Certainty:
 
     coupled: bool
     estimate: bool
-    drawn: bool
-    held: bool
+    random_log_det: bool
+    repeatable: bool
     unbiased: bool
     bound: str
     inverse: float
@@ -38,8 +38,8 @@ class Certainty:
         return cls(
             coupled=coupled,
             estimate=bool(promises.get("estimator") or promises.get("set")),
-            drawn=bool(promises.get("estimator")) and bool(promises.get("drawn")),
-            held=bool(promises.get("held")) and not coupled,
+            random_log_det=bool(promises.get("estimator")) and bool(promises.get("drawn")),
+            repeatable=bool(promises.get("held")) and not coupled,
             unbiased=bool(promises.get("unbiased-log-det")),
             bound=str(promises.get("lower-bound") or ""),
             inverse=float(promises.get("inverse-tolerance") or 0.0),
@@ -49,7 +49,7 @@ class Certainty:
     @property
     def values(self) -> Kind:
         """The kind of returned values."""
-        return "estimate" if self.estimate and not self.drawn else "exact"
+        return "estimate" if self.estimate and not self.random_log_det else "exact"
 
     @property
     def log_dets(self) -> Kind:
@@ -64,4 +64,4 @@ class Certainty:
     @property
     def repeats(self) -> bool:
         """Whether repeating a call on a batch in one random state returns the same numbers."""
-        return self.held or not self.estimate
+        return self.repeatable or not self.estimate

@@ -67,7 +67,9 @@ class Dialect:
         draw from the framework's generators (see `structure.kernel`); V' is None if not offered;
     ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
         the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
-        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``;
+        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
+        beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
+        product one step before, NaN where not offered;
         ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
         from velocity; see `flowref.adapters.user.conventions.processes`;
     ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training for immutable objects with
@@ -155,12 +157,13 @@ class Facts:
     """What is known of a live object before it is called.
 
     ``event_shape``, ``latent_shape``: shapes of one input and one output of ``forward``, without the batch;
+    ``context_shape``: that of one context, None if it takes none;
     ``codomain``: None if not declared; then ``inverse`` gets only outputs of ``forward``;
     ``declared``: whether ``domain`` was stated, so that failures inside it count, or assumed;
     ``ladj_event``: trailing axes of a returned log-det (elementwise transforms return one per coordinate);
     ``knots``: coordinates at which the formula of the map changes (spline and tail bounds);
     ``promises``: what is documented, by the names of `PROMISES`; underscores are read as dashes;
-    ``normalizer``, ``squeezing``, ``multi_scale``, ``coupling``, ``kernel``: the structure, None if not
+    ``normalizer``, ``preprocessing``, ``squeezing``, ``multi_scale``, ``coupling``, ``kernel``: the structure, None if not
         present;
     ``broken``: abilities of a user's object that raise at every point, with their errors; None if not
         checked;

@@ -40,8 +40,8 @@ class Residual:
     ``excused``: named facts that exempt points, each with a lazily computed mask ``(batch,)``, evaluated in
         order and only for suspicious rows;
     ``trivial`` ``(batch,)``: True where the law holds for any subject; a pass needs another row;
-    ``span``: the largest response to noise for which rounding is a small perturbation. For the logarithm of
-        a measured determinant half a nat: beyond, the determinant may be rounding alone;
+    ``span``: rows that noise moves by more than this are undecided. Half a nat for the logarithm of a
+        measured determinant: beyond, the determinant may be rounding alone;
     ``nats`` ``(batch,)``: the error of a log-det or log-density, if ``value`` is another measure of it;
     ``observed``: named numbers per point, for reports; ``note``: a sentence for reports;
     ``method``: the method of measurement if there are several; reported also for laws that hold.
@@ -104,8 +104,8 @@ OUTWARD = (*GIVEN, *AWAY)
 SCALES, EFFORTS, SIZES = (GIVEN, NEARBY, AWAY, OUTWARD, ANYWHERE), (1, 2, 4, 10), (1, 3, 7, 16, 48)
 # The first argument is a `Subject`; the annotation names the abilities that it has at run time.
 Measure = Callable[[Any, Batch], Residual]
-# Called without noise; the returned function gives, under noise, how far the residual of each point
-# moves, ``(batch,)``, NaN if unknown.
+# Called without noise with a subject and a batch, it returns a function. That function is called under
+# noise, and returns how far the residual of each point moves, ``(batch,)``, NaN if unknown.
 Echo = Callable[[Any, Batch], Callable[[], Array]]
 
 
@@ -196,6 +196,13 @@ class Case:
 class Law:
     """One claim about a subject. The registry pickles it by its id.
 
+    ``measure(subject, batch)``: its `Residual`; ``needs``: the abilities that ``measure`` calls;
+    ``force``: "claim" (mathematics), "contract" (what ``promise`` documents) or "advice" (a violation never
+        affects the exit code);
+    ``tolerance``: what a residual is compared with: "rounding" (measured by noise), "exact" (zero), "bound" or
+        "statistical" (``allowed`` of the residual);
+    ``source``: the publication or documentation that states it; ``version``: raised when its measurement
+        changes, so that older results are not reused;
     ``about``: "values" if only values are compared and log-dets may be float32; "volume" if the law
         concerns volume or mass, which depend on the event shape;
     ``nats``: the residual is the error of a log-det or log-density, in nats;
@@ -218,7 +225,7 @@ class Law:
     ``rebuild``: measured on a larger build, if the target promises under this name which option sets its
         number of features; ``features``: that number, 0 for several hundred. Targets that cannot be built
         so are skipped;
-    ``lines``: measured on a line scan as well (see `checking.lines`), for cheap laws of single points;
+    ``lines``: measured on a line scan as well (see `checking.line_scan`), for cheap laws of single points;
     ``key``: seeds the random numbers; the first id that the law had;
     ``picture(subject, point)``: the figure of a violation, measured once when it is recorded;
     ``echo``: for a law that compares a call with itself in another manner: the noise of the residual, from

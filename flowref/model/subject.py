@@ -64,7 +64,7 @@ class Subject:
     ``arrange(expression, x, context, call)`` -> `Mapped`: the library's own composition of parts; an
         expression is a part's index, "self", ("chain", e1, e2, ...) or ("inverse", e);
     ``noise(seed, magnitude)``: context manager for random rounding of all results; ``rounding()``: whether
-        it is active; ``built()``: number of the object in use;
+        it is active; ``built()``: a counter that changes when another built object is used;
     ``widened(factor)``: context manager that inflates normal noise within calls and returns a `Widening`
         with importance weights; None if not offered;
     ``rounded_build(seed, magnitude)``: context manager that calls an object randomly rounded during
@@ -80,7 +80,7 @@ class Subject:
         `flowref.backends.torch.torch_solver_steps`. Offered if no accuracy of the solver is stated;
     ``usual()``: context manager for the float32 default dtype;
     ``parts``: names of the sub-bijections in the order of ``forward``; ``part_maps``: their maps;
-    ``numbers()``: the scalars that it holds (see `checking.lines`);
+    ``numbers()``: the scalars that it holds (see `checking.line_scan`);
     ``walk(call, x, context, visitor, steady)`` -> the result of a `Visitor` of the call and its pieces;
         ``steady``: without noise.
 
@@ -95,6 +95,8 @@ class Subject:
     ``stated()`` -> concatenated mean, variance, entropy, standard deviation, mode and covariance as stated,
         NaN if not;
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
+    ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
+        of a map, as `Dialect` has them;
     ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
         shares)``: of a noising process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;

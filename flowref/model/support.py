@@ -106,7 +106,7 @@ class Support:
 
     @property
     def bounded(self) -> bool:
-        """Whether any end is finite."""
+        """Whether any end is finite, as for (0, inf)."""
         if self.coordinates:
             return any(one.bounded for one in self.coordinates)
         return math.isfinite(self.low) or math.isfinite(self.high)

@@ -88,7 +88,14 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of batches, decided points, undecided points, points outside the domain, and trivial points."""
+    """What was measured.
+
+    ``batches``: their number; ``held``, ``undecided``: points that hold, and that rounding or a missing fact
+        leaves open;
+    ``dropped``: points exempted by the law, or that raise outside a declared domain;
+    ``trivial``: points at which the law holds for any subject;
+    ``scales``: the parameter perturbations visited.
+    """
 
     batches: int = 0
     held: int = 0
@@ -102,6 +109,8 @@ class Counts:
 class Verdict:
     """The outcome of one pair.
 
+    ``counts``: the points measured; ``part``: the part of a composite that violates the law, empty for the
+        whole; ``force``: that of the law (`Law.force`);
     ``waits`` and ``remedy``: for a law that was not applied, as in `NotJudged`;
     ``diagnosis``: the known bug that explains the numbers of a violation;
     ``figure``: numbers for a plot of a violation; ``size``: the error of a violation of volume or density;

@@ -100,7 +100,7 @@ def test_a_perturbation_that_enlarges_beyond_hope_is_not_tried(
 
 
 @pytest.mark.parametrize(
-    ("plan", "asked"), [(Plan(rows=1, dear=True), BARELY), (Plan(rows=1), MOVED)]
+    ("plan", "asked"), [(Plan(rows=1, one_call_too_long=True), BARELY), (Plan(rows=1), MOVED)]
 )
 def test_what_was_just_built_is_moved_first(
     plan: Plan, asked: tuple[float, ...], monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ import pytest
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
 from flowref.checking import pair_verdict
-from flowref.checking.lines import (
+from flowref.checking.line_scan import (
     ENTRIES,
     FARTHEST,
     JUDGED,

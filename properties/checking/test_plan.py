@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from flowref import checking, loading, registry
-from flowref.checking.plan import LIGHT, planned
+from flowref.checking.plan import DEFAULT_PLAN, planned
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally
 from flowref.model import CallCost, Cost, LinearCost, Status, Subject, Undecidable
@@ -20,8 +20,8 @@ from flowref.model.budget import (
     BudgetExceeded,
     affordable_rows,
     asked_for,
+    current_budget,
     limited_budget,
-    means,
     too_large,
 )
 
@@ -44,7 +44,7 @@ def test_light_subjects_are_measured_as_ever() -> None:
     """Where an ordinary batch takes next to nothing there is no plan."""
     law = registry.find_law("map/inverse[latents]")
     light = subject(forward=lasting(1e-5), inverse=lasting(1e-5))
-    assert planned(law, light, Settings()) is LIGHT
+    assert planned(law, light, Settings()) is DEFAULT_PLAN
 
 
 @pytest.mark.parametrize("law", ["map/inverse[latents]", "same/rows"])
@@ -94,8 +94,8 @@ def test_a_call_that_takes_long_is_set_aside_where_a_law_can_do_without() -> Non
     heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
     law = registry.find_law("same/history[repeat]")
     layout = planned(law, heavy, Settings())
-    assert layout.aside == {"inverse"}
-    assert set(layout.lighter(heavy).calls) == {"forward"}
+    assert layout.skipped_calls == {"inverse"}
+    assert set(layout.without_skipped_calls(heavy).calls) == {"forward"}
     assert "inverse" in layout.note
 
 
@@ -105,7 +105,9 @@ def test_a_law_that_asks_for_it_all_the_same_is_undecided() -> None:
     """
     heavy = subject(forward=lasting(0.005), inverse=lasting(20.0))
     calls = (
-        planned(registry.find_law("same/history[repeat]"), heavy, Settings()).lighter(heavy).calls
+        planned(registry.find_law("same/history[repeat]"), heavy, Settings())
+        .without_skipped_calls(heavy)
+        .calls
     )
     with pytest.raises(Undecidable, match="inverse would take too long here"):
         calls["inverse"]
@@ -126,7 +128,7 @@ def test_a_law_that_needs_such_a_call_says_which_time_out_it_needs() -> None:
 def test_nothing_is_left_out_where_every_call_takes_long() -> None:
     """A subject without calls would be none."""
     heavy = subject(forward=lasting(20.0), inverse=lasting(20.0))
-    assert not planned(registry.find_law("same/history[repeat]"), heavy, Settings()).aside
+    assert not planned(registry.find_law("same/history[repeat]"), heavy, Settings()).skipped_calls
 
 
 def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
@@ -152,12 +154,12 @@ def test_no_batch_is_added_once_the_planned_work_is_spent() -> None:
 def test_what_does_not_fit_is_not_tried_and_says_what_it_needs() -> None:
     """In memory, and in time; what was asked for before counts."""
     with limited_budget(Budget(memory=2**30, work=10 * SECOND)):
-        means().ask("a call", 2**29, 6 * SECOND)
+        current_budget().ask("a call", 2**29, 6 * SECOND)
         with pytest.raises(BudgetExceeded, match=r"a call needs 3\.0 GiB: --memory 8192"):
-            means().ask("a call", 3 * 2**30, 0.0)
+            current_budget().ask("a call", 3 * 2**30, 0.0)
         with pytest.raises(BudgetExceeded, match="takes about 12 s: --timeout 22s"):
-            means().ask("a call", 0.0, 6 * SECOND)
-    assert means().left == math.inf
+            current_budget().ask("a call", 0.0, 6 * SECOND)
+    assert current_budget().left == math.inf
 
 
 @pytest.mark.parametrize("mebibytes", [64, 100, 2048, 5000])
@@ -241,12 +243,12 @@ def test_what_is_conspicuous_may_take_more() -> None:
     reserved = Settings().reserved
     assert reserved.work + reserved.reserve == Settings().means.work
     with limited_budget(reserved), pytest.raises(BudgetExceeded, match="--timeout"):
-        means().ask("a call", 0.0, reserved.work * 2)
+        current_budget().ask("a call", 0.0, reserved.work * 2)
     reserved.draw_on_reserve()
     with limited_budget(reserved):
-        means().ask("a call", 0.0, reserved.work * 0.9)
+        current_budget().ask("a call", 0.0, reserved.work * 0.9)
     with limited_budget(reserved), pytest.raises(BudgetExceeded, match="--timeout"):
-        means().ask("a call", 0.0, reserved.work * 0.9)
+        current_budget().ask("a call", 0.0, reserved.work * 0.9)
 
 
 @pytest.mark.parametrize(
@@ -259,12 +261,12 @@ def test_copies_take_of_what_no_call_may_hold(call: float, copies: float, fits: 
     limit = 2048 * MEBIBYTE
     with limited_budget(Settings(memory=2048).means):
         if fits:
-            means().ask("a call", call * limit, 0.0, copies * limit)
+            current_budget().ask("a call", call * limit, 0.0, copies * limit)
             return
         with pytest.raises(BudgetExceeded) as refused:
-            means().ask("a call", call * limit, 0.0, copies * limit)
+            current_budget().ask("a call", call * limit, 0.0, copies * limit)
     with limited_budget(Settings(memory=asked_for(refused.value.reason)).means):
-        means().ask("a call", call * limit, 0.0, copies * limit)
+        current_budget().ask("a call", call * limit, 0.0, copies * limit)
 
 
 @pytest.mark.parametrize("seconds", [20.0, 60.0, 300.0])
@@ -273,7 +275,7 @@ def test_the_time_that_is_asked_for_is_enough(seconds: float) -> None:
     few = Settings(seconds=seconds).reserved
     work = few.work * 3
     with limited_budget(few), pytest.raises(BudgetExceeded) as refused:
-        means().ask("a call", 0.0, work)
+        current_budget().ask("a call", 0.0, work)
     asked = float(refused.value.reason.partition("--timeout ")[2].removesuffix("s"))
     assert Settings(seconds=asked).reserved.work >= work
 
@@ -302,7 +304,9 @@ def test_batches_of_few_rows_are_ordinary_ones() -> None:
     """Where so few points fit that all may lie far out, those at the weights as given do not."""
     law = registry.find_law("map/inverse[latents]")
     near = [
-        planned(law, subject(forward=lasting(take), inverse=lasting(take)), Settings()).near
+        planned(
+            law, subject(forward=lasting(take), inverse=lasting(take)), Settings()
+        ).ordinary_points
         for take in (1e-5, 0.005, 0.3)
     ]
     assert near == [False, False, True]

@@ -14,7 +14,7 @@ from flowref import check
 from flowref.backends.torch.found_knobs import TRIED, found, turn
 from flowref.backends.torch.torch_solver_steps import refine
 from flowref.checking import Settings
-from flowref.checking.steps import FALLS
+from flowref.checking.solver_errors import FALLS
 from flowref.model import Status
 
 QUICK = Settings("quick")

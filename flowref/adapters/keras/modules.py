@@ -79,7 +79,7 @@ def delegated(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         layer = self.stateless.layer
         call = layer if name == FORWARD else getattr(layer, name)
         mode = {"training": self.training} if takes else {}
-        return self._entered(lambda: call(*args, **mode, **kwargs), args)
+        return self._called_with_state(lambda: call(*args, **mode, **kwargs), args)
 
     run.__signature__ = signature_of(method)  # type: ignore[attr-defined]
     return run
@@ -143,7 +143,7 @@ def _module_base_class() -> Any:
                 else:
                     self.register_buffer(name, value)
 
-        def _entered(self, run: Callable[[], Any], args: tuple[Any, ...] = ()) -> Any:
+        def _called_with_state(self, run: Callable[[], Any], args: tuple[Any, ...] = ()) -> Any:
             """The result of ``run``, which calls the layer with this module's values; changes are stored in
             the module.
             """

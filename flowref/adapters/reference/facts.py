@@ -75,7 +75,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         traits(obj),
         shape,
         _latent(obj, shape),
-        _declared(obj),
+        _promises_of_object(obj),
         preprocessing=structure.preprocessing(obj),
         squeezing=structure.squeezing(obj),
         multi_scale=structure.multi_scale(obj),
@@ -94,7 +94,7 @@ def _univariate(obj: Any) -> Facts:
     )
 
 
-def _declared(obj: Any) -> dict[str, Any]:
+def _promises_of_object(obj: Any) -> dict[str, Any]:
     """Promises about calls, and of densities or maps with a closed form."""
     solved = solved_to(obj)
     return conduct(obj) | _closed_forms(obj) | ({"log-det-tolerance": solved} if solved else {})

@@ -61,7 +61,7 @@ class Rounding(Protocol):
     def magnitude_of(self, array: Any) -> float:
         """The half-width of the relative error of results of the array's dtype."""
 
-    def meant(self, array: Any) -> Any:
+    def unrounded_guess(self, array: Any) -> Any:
         """A float32 array perturbed within its rounding, in float64; other arrays unchanged."""
 
     def uniform(self, like: Any) -> Any:
@@ -86,7 +86,10 @@ class RoundedArray(np.ndarray[Any, Any]):
         )
         plain = [_unrounded_array(one) for one in inputs]
         if rounding is not None and any(_has_dtype(one, np.float64) for one in plain):
-            plain = [rounding.meant(one) if _has_dtype(one, np.float32) else one for one in plain]
+            plain = [
+                rounding.unrounded_guess(one) if _has_dtype(one, np.float32) else one
+                for one in plain
+            ]
         name = ufunc.__name__
         inside = name == "matmul" or (method != "__call__" and name in ("add", "multiply"))
         if inside and rounding is not None:

@@ -65,7 +65,7 @@ class Torch(Backend):
 
         return lacks(device)
 
-    def elsewhere(self) -> Wish:
+    def device_requests(self) -> Wish:
         """See `Backend.elsewhere`."""
         from flowref.backends.torch.host import take_device_wish
 

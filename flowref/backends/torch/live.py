@@ -44,7 +44,7 @@ from flowref.model import (
     Support,
     derive,
 )
-from flowref.model.budget import OUT_OF_MEMORY, BudgetExceeded, means, no_room
+from flowref.model.budget import OUT_OF_MEMORY, BudgetExceeded, current_budget, no_room
 from flowref.model.cost import BACKWARD
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -143,7 +143,7 @@ class Live:
         """Returns a fresh copy of the object, to keep or to change; a rebuilt one if it cannot be
         copied, or if a copy would compute with the parameters of the original.
         """
-        if self.shelf.alone and (COPIES + 1) * self.facts.cost.state > means().memory:
+        if self.shelf.alone and (COPIES + 1) * self.facts.cost.state > current_budget().memory:
             self.shelf.spare = None
         with allotted("a copy"):
             if self.shared:
@@ -233,7 +233,7 @@ class Live:
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
             own = derive(seed, stream)
             single = not self.facts.built_here
-            rounding = RandomRounding(magnitude, own, budget=budget, meaning=seed, single=single)
+            rounding = RandomRounding(magnitude, own, budget=budget, guess_seed=seed, single=single)
             with rounding, arrays_rounded(rounding), self.widening or contextlib.nullcontext():
                 yield
 
@@ -260,7 +260,7 @@ class Live:
         """The same, budgeted as if only results of this measurement were cached: the amount of
         data must not depend on earlier measurements.
         """
-        key, own = self._key(what, inputs), means().made
+        key, own = self._key(what, inputs), current_budget().made
         if key not in own:
             self.afford(what, rows)
         out = self._kept(key, make)
@@ -304,7 +304,7 @@ class Live:
             return
         cost = self.facts.cost.of(name)
         kept = cost.written.of(rows) if graphed else 2 * cost.held.of(rows)
-        means().ask(what, kept, work, copies=COPIES * self.facts.cost.state)
+        current_budget().ask(what, kept, work, copies=COPIES * self.facts.cost.state)
 
     def count(self, what: str, run: Callable[[], Any]) -> None:
         """Counts the operations of a clean call once, to stop a noised one that does not converge;

@@ -7,7 +7,7 @@ rounded, since they round inside; factorizations get normwise noise, since their
 normwise. Exact operations stay exact: copies, views, comparisons, clamps, products with powers of
 two, sums with zero, sums of integers. Each result is rounded in its own dtype: noise for float64 is
 as many units large in float32 results, and float32 numbers that enter float64 are perturbed within
-their rounding (`meant`).
+their rounding (`unrounded_guess`).
 
 Source: Parker, Pierce and Eggert, Monte Carlo Arithmetic (2000); Verificarlo (arXiv:1509.01347).
 """
@@ -33,7 +33,7 @@ from flowref.backends.torch.operators import (
     SPECIAL_CONSTANT,
 )
 from flowref.backends.torch.rules import RULES, Rule, rule_of
-from flowref.backends.torch.single import FINER, SINGLE, meant
+from flowref.backends.torch.single import FINER, SINGLE, unrounded_guess
 from flowref.model import Undecidable
 
 FLOATS = (torch.float64, torch.float32)
@@ -52,7 +52,7 @@ class RandomRounding(Dispatch):
     """Randomly rounds every floating-point operation dispatched under it.
 
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
-    which `Undecidable` is raised (an iteration that does not converge under noise). ``meaning``:
+    which `Undecidable` is raised (an iteration that does not converge under noise). ``guess_seed``:
     the seed of the perturbations of float32 numbers, which calls of one run share; ``single``:
     whether they are perturbed, and float32 results rounded more coarsely. ``operations`` counts
     what was dispatched.
@@ -64,7 +64,7 @@ class RandomRounding(Dispatch):
         seed: int,
         *,
         budget: int | None = None,
-        meaning: int | None = None,
+        guess_seed: int | None = None,
         single: bool = True,
     ) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class RandomRounding(Dispatch):
         # Noise below the rounding of float32 is noise for float64.
         self.double = single and magnitude < SINGLE
         self.coarse = magnitude * FINER if self.double else magnitude
-        self.meaning = seed if meaning is None else meaning
+        self.guess_seed = seed if guess_seed is None else guess_seed
         # Tensors that the code itself cast from float64 to float32, and their results; whether the
         # current operation has such inputs.
         self.narrowed: Any = WeakTensorKeyDictionary() if self.double else {}
@@ -109,11 +109,11 @@ class RandomRounding(Dispatch):
         coarse = array.dtype == np.float32 and not self.narrowing
         return self.coarse if coarse else self.magnitude
 
-    def meant(self, array: Any) -> Any:
+    def unrounded_guess(self, array: Any) -> Any:
         """A float32 array perturbed within its rounding, in float64; other arrays unchanged."""
         if not self.double or array.dtype != np.float32:
             return array
-        return meant(array, self.coarse, self.meaning)
+        return unrounded_guess(array, self.coarse, self.guess_seed)
 
     def uniform(self, like: Any) -> Any:
         """Uniform numbers in [-1, 1], of the shape and dtype of an array; drawn in blocks, since
@@ -229,7 +229,7 @@ class RandomRounding(Dispatch):
             return type(value)(map(self._meant, value))
         if not _is_float32(value) or not self.concerns(value) or value in self.narrowed:
             return value
-        return torch.from_numpy(self.meant(array_of(value)))
+        return torch.from_numpy(self.unrounded_guess(array_of(value)))
 
     def _rounded_input(self, value: Any, place: int | None = None) -> Any:
         """An input with its error; in a reused buffer for this argument ``place``, if there is
@@ -302,7 +302,7 @@ class RandomRounding(Dispatch):
             return out.copy_(self._rounded_complex(out)) if _is_complex(out) else out
         array = array_of(out)
         # inf times a factor is inf, nan stays nan: noise never makes either finite.
-        exact = exact_where(rule.name, args, array) if rule.sometimes else None
+        exact = exact_where(rule.name, args, array) if rule.sometimes_exact else None
         if exact is True:
             return out
         if rule.special or array.size > PERIOD:
@@ -319,7 +319,7 @@ class RandomRounding(Dispatch):
                 array *= factor
             else:
                 np.multiply(array, factor, out=array, where=~exact)
-        if rule.more:
+        if rule.larger_error:
             name = rule.name
             if name in ("softplus", "softplus_backward"):
                 self._softplus(name, args, array)
@@ -331,9 +331,9 @@ class RandomRounding(Dispatch):
 
     def _softplus(self, name: str, args: tuple[Any, ...], array: Any) -> None:
         # torch documents that softplus is replaced by the identity where beta * x > threshold: an
-        # error of e^-threshold, which no rounding explains. It is the same in every run, so it
-        # enters in full and not as a multiple of the noise. A threshold below the default of 20 is
-        # a choice of the caller, whose error is not exempt.
+        # error of e^-threshold, which no rounding explains. It is the same in every run, so it is
+        # divided by the unit roundoff, and does not shrink when the response is divided by M. A
+        # threshold below the default of 20 is a choice of the caller, whose error is not exempt.
         at = 0 if name == "softplus" else 1
         beta = float(args[at + 1]) if len(args) > at + 1 else 1.0
         threshold = float(args[at + 2]) if len(args) > at + 2 else 20.0

@@ -22,8 +22,8 @@ POINTWISE = frozenset(
     _standard_gamma_grad
     """.split()
 )
-# Operators that round inside, so that inputs and outputs are rounded; of those that calls show to
-# do so, only operators that do not check their arguments.
+# Operators that sum or multiply internally; noise is added to inputs and result. Those that
+# `behavior` finds by calls are not listed, unless it cannot call them safely.
 INSIDE = frozenset(
     """
     addmv mv einsum convolution convolution_backward mkldnn_convolution native_batch_norm

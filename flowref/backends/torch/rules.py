@@ -25,7 +25,9 @@ class Rule(NamedTuple):
     """The rounding behavior of an operator: where it rounds, whether it is exact for some
     operands, which arguments it writes to, and whether it returns the memory of one, as a view
     or written to. An operator that is not ``known`` is assumed to round, inside as well.
-    ``func`` keeps the id valid.
+    ``sometimes_exact``: results are exact for some operands (`exact_where`); ``special``: a special
+    function, whose error is several units; ``larger_error``: its error is not only relative to the
+    result. ``func`` keeps the id valid.
     """
 
     func: Any
@@ -33,9 +35,9 @@ class Rule(NamedTuple):
     exact: bool
     inside: bool
     normwise: bool
-    sometimes: bool
+    sometimes_exact: bool
     special: bool
-    more: bool
+    larger_error: bool
     written: tuple[int, ...]
     view: bool
     in_place: bool

@@ -26,7 +26,7 @@ SHORT = 2.0**12
 _ODD, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
-def meant(array: Any, magnitude: float, seed: int) -> Array:
+def unrounded_guess(array: Any, magnitude: float, seed: int) -> Array:
     """A float32 array with a relative perturbation of each entry of up to ``magnitude``, in
     float64. The perturbation is a function of the seed and of the number, so it is the same
     wherever the number is used.
@@ -69,7 +69,7 @@ def standing_for(held: Iterable[torch.Tensor], magnitude: float, seed: int) -> I
     for tensor in rounded_before(held):
         array = tensor.numpy()
         before = array.copy()
-        stands = meant(array.astype(np.float32), magnitude, seed)
+        stands = unrounded_guess(array.astype(np.float32), magnitude, seed)
         array[...] = np.where(_holds_float32(array), stands, array)
         changed.append((array, before, array.copy()))
     yield

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from flowref.model import Array
-from flowref.model.structure.lines import by_channel
+from flowref.model.structure.line_fits import by_channel
 
 
 def nearest_float32(x: Array) -> Array:

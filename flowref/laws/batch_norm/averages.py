@@ -23,7 +23,7 @@ from flowref.model import Array, Batch, Figure, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.figure import COURSE, figure
 from flowref.model.steps import Normalize, Roles, Step, Train
-from flowref.model.structure.lines import update_fraction
+from flowref.model.structure.line_fits import update_fraction
 
 # Batch sizes of a history, and of one that is plotted.
 SIZES, SHOWN = (5, 11, 3, 8), (5, 11, 3, 8, 6, 9, 4, 12)

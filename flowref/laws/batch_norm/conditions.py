@@ -19,7 +19,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import PARTS, RENORM, RUNNING, SAMPLE, Array, Requirement, Unsupported, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, State, Train
-from flowref.model.structure.lines import WIDE
+from flowref.model.structure.line_fits import WIDE
 
 # A spread for which eps is negligible, and the allowed relative change of the output with eps.
 HUGE_SPREAD, UNMOVED = 1e8, 1e-6

@@ -31,7 +31,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.model import Array, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import NARROW, WIDE, Scale, fit_lines, scale
+from flowref.model.structure.line_fits import NARROW, WIDE, Scale, fit_lines, measure_constants
 
 STATISTICS, SINGLE = ("running_mean", "running_var"), ("num_batches", "eps", "momentum")
 # Two spreads measure the unknown constants: one so large that eps is negligible, one so small that
@@ -205,7 +205,7 @@ def shaped(y: Array, x: Array) -> Array:
 def scale_of(flow: BatchNormal) -> Scale:
     """Measured in train mode, on batches of huge and of tiny spread."""
     z = normal_batch(flow, np.random.default_rng(5), ROWS)
-    found = scale(lambda x: shaped(output(flow, x, Train()), x), z)
+    found = measure_constants(lambda x: shaped(output(flow, x, Train()), x), z)
     eps = constant(found.eps)
     with np.errstate(all="ignore"):
         weight = found.weight * np.sqrt(1 + eps / channel_moments(WIDE * z, found.freedom)[1])

@@ -47,7 +47,7 @@ from flowref.laws.common.outcomes import attempt, changed, listed_names
 from flowref.model import NEARBY, Array, Batch, Residual, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Pullback, Pulled, Roles, State, Train
-from flowref.model.structure.lines import update_fraction
+from flowref.model.structure.line_fits import update_fraction
 
 IOFFE = "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167)"
 # The size of a gradient step, relative to the spread of the input or to the length of a weight.

@@ -58,7 +58,13 @@ from flowref.laws.common.outcomes import attempt, flags
 from flowref.model import BOUND, EXACT, GIVEN, NEARBY, OPPOSITE, Array, Batch, Residual, Unsupported
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Assign, Eval, Normalize, Roles, Run, Step, Train
-from flowref.model.structure.lines import WIDE, Scale, Used, update_fraction, used
+from flowref.model.structure.line_fits import (
+    WIDE,
+    LineStatistics,
+    Scale,
+    line_statistics,
+    update_fraction,
+)
 
 TORCH = "torch.nn.BatchNorm1d: running statistics, momentum and num_batches_tracked"
 
@@ -246,8 +252,8 @@ class Moved(NamedTuple):
     """
 
     x: Array
-    before: Used
-    after: Used
+    before: LineStatistics
+    after: LineStatistics
     share: float
 
 
@@ -258,7 +264,7 @@ def lived(flow: BatchNormal, scale: Scale, batches: list[Array]) -> list[Moved]:
     for x in batches:
         steps += [Train(), Normalize(x), Eval(), Normalize(z)]
     evaluated = [fit_channel_line(z, y) for y in flow.play(steps)[1::4]]
-    seen = [used(one.slope, one.level, scale) for one in evaluated]
+    seen = [line_statistics(one.slope, one.level, scale) for one in evaluated]
     sizes = [
         largest_per_channel(x) + np.abs(before.mean)
         for x, before in zip(batches, seen, strict=False)

@@ -181,13 +181,13 @@ def goes_round(flow: Bijection, x: Array, back: Array, context: Array | None) ->
     turn = np.where(np.abs(turn - whole) <= FAR, whole, turn)
     here, _ = attempt(flow.forward, start, contexts)
 
-    def off(share: float) -> Array:
+    def displacement(share: float) -> Array:
         there, _ = attempt(flow.forward, start + share * turn, contexts)
         if here is None or there is None:
             return np.full(len(start), np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(rows_max(there.value - here.value) / (1 + rows_max(here.value)))
 
-    same = np.all([off(share) <= SAME for share in (1.0, *TURNS)], axis=0)
-    away[away] = same & (off(ASIDE) > FAR)
+    same = np.all([displacement(share) <= SAME for share in (1.0, *TURNS)], axis=0)
+    away[away] = same & (displacement(ASIDE) > FAR)
     return away

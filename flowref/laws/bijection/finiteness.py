@@ -67,7 +67,7 @@ def finite_everywhere(flow: RoundedBijection, batch: Batch) -> Residual:
     """Value and log-det are finite wherever those of nearby points are, and never nan at ordinary
     points of a declared domain or of given data. The inverse of an ordinary image is finite unless
     the map is saturated. A large log-det is finite in single precision as well, at one of several
-    ordinary points at least: it is no logarithm of an underflowing product.
+    ordinary points at least: it is not the logarithm of an underflowing product.
     """
     x, context = batch.x, batch.context
     out = flow.forward(x, context)

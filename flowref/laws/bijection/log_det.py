@@ -74,15 +74,15 @@ class PulledInverse(Invertible, Pulling, Protocol):
 
 
 FORMULA = "change of variables; Rezende and Mohamed, Variational Inference with Normalizing Flows (arXiv:1505.05770)"
-# Relative error up to which an inverse counts as having returned, and the condition number from
+# Relative error of a round trip up to which an inverse counts as having returned, and the condition number from
 # which on a product of Jacobians decides nothing.
-RETURNED, CONDITION = 1e-4, 1e8
+ROUND_TRIP_ERROR, WORST_CONDITION = 1e-4, 1e8
 # Random cotangents that represent an identity matrix too large to compute.
 PULLBACKS = 3
 # Entries of an event for which a log-det of a thousand is large.
 ORDINARY = 16
 # Allowed relative error of autograd's derivative of a log-det.
-EXACTLY = 1e-7
+SLOPE_ERROR = 1e-7
 # A product of differences with a larger error decides nothing.
 DECISIVE = 1e-3
 
@@ -93,7 +93,7 @@ def brought_back(back: Array, x: Array) -> Array:
     """
     if back.shape != x.shape:
         return np.zeros(len(x), dtype=bool)
-    return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= RETURNED)
+    return np.asarray(rows_max((back - x) / (1 + np.abs(x))) <= ROUND_TRIP_ERROR)
 
 
 def not_inverted_note(usable: Array, near: Array) -> str:
@@ -263,7 +263,7 @@ def jacobian_inverse_product(flow: DifferentiableInvertible, batch: Batch) -> Re
     # The product is judged in extended precision; its size needs double precision only.
     there, here = forward.astype(np.float64), inverse.astype(np.float64)
     size = (np.abs(here) @ np.abs(there)).reshape(len(image), -1).max(1)
-    usable &= finite_rows(there, here) & (size < CONDITION)
+    usable &= finite_rows(there, here) & (size < WORST_CONDITION)
     # Derivatives such as that of asinh square their argument, which overflows.
     usable &= rows_max(there) < SQUARED
     return Residual(
@@ -312,7 +312,7 @@ def inverse_pullbacks(flow: PulledBothWays, batch: Batch) -> Residual:
     return Residual(
         gap,
         scale=np.where(np.isfinite(size), size, 1.0),
-        decidable=usable & finite_rows(gap, size) & (size < CONDITION),
+        decidable=usable & finite_rows(gap, size) & (size < WORST_CONDITION),
         note=note,
         method=f"on {pullbacks} random cotangent{'s' if pullbacks > 1 else ''}",
     )
@@ -365,7 +365,7 @@ def log_det_gradient(flow: BijectionParametric, batch: Batch) -> Residual:
     slope, usable = slope_of_log_det(flow, batch)
     if not usable.any():
         return Residual(np.zeros(len(usable)), decidable=usable)
-    return slope.compared(EXACTLY).residual(usable)
+    return slope.compared(SLOPE_ERROR).residual(usable)
 
 
 def slope_of_log_det(flow: BijectionParametric, batch: Batch) -> tuple[Slope, Array]:

@@ -179,8 +179,8 @@ def constant_jacobian(flow: Bijection, batch: Batch) -> Residual:
     rebuild="wide",
 )
 def log_det_wide(flow: Bijection, batch: Batch) -> Residual:
-    """In several hundred dimensions the log-det is still finite wherever the value is: it is no
-    logarithm of a product.
+    """In several hundred dimensions the log-det is still finite wherever the value is: it is a
+    sum of logarithms, not the logarithm of a product.
 
     Source: a determinant of 400 factors of 0.1 underflows, while its logarithm is -921.
     """

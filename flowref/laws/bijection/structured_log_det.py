@@ -23,7 +23,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.structure import StructuredLogDet
 from flowref.model import Array
 from flowref.model.abilities import Rounded, Walked, offers
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 
 # Noise, its size relative to rounding, and the allowed multiple of its effect.
 NOISE = {"float64": (2.0**-43, 2.0**10, 64.0), "float32": (2.0**-24, 1.0, 32.0)}
@@ -96,7 +96,7 @@ def log_det_by_structure(
     explained = _reported_moved(flow, which, x, context, claimed) / SAFELY
     if not (gap > result.error + explained)[result.known].any():
         return result  # rounding of the reported log-det is left to the judge
-    means().draw_on_reserve()
+    current_budget().draw_on_reserve()
     grown = replace(
         result, error=result.error + _log_det_rounding_error(flow, which, x, context, result)
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from flowref.laws.common.structure import StructuredLogDet, pivots
 from flowref.model import Array, Stage
-from flowref.model.budget import means, too_large, too_long
+from flowref.model.budget import current_budget, too_large, too_long
 from flowref.model.cost import ENTRY, PRODUCT
 
 # The share of the remaining work that one Jacobian may take (a violation needs three or more), and
@@ -37,9 +37,9 @@ def entrywise_refusal(stage: Stage) -> str:
     memory, work = needed(stage)
     if size != stage.y.shape[1]:
         return "it is no square matrix"
-    if memory > means().memory:
+    if memory > current_budget().memory:
         return f"entry by entry it {too_large(memory)}"
-    if work > SHARE * means().left:
+    if work > SHARE * current_budget().left:
         return f"entry by entry it {too_long(work / SHARE)}"
     return ""
 
@@ -49,7 +49,7 @@ def entry_by_entry(stage: Stage) -> StructuredLogDet | None:
     for the reason in `entrywise_refusal`.
     """
     memory, work = needed(stage)
-    means().ask("a Jacobian entry by entry", memory, work)
+    current_budget().ask("a Jacobian entry by entry", memory, work)
     size = stage.x.shape[1]
     matrix = stage.pull(np.eye(size)[None])[0]
     if not np.isfinite(matrix).all():

@@ -45,7 +45,7 @@ def calculated(flow: Flow) -> bool:
     """The log-det is computed, not drawn. Raises `Unsupported` if it is drawn: single values and
     gradients are then not specified.
     """
-    if flow.certainty.drawn:
+    if flow.certainty.random_log_det:
         raise Unsupported(DRAWN, waits=False)
     refuse_coupled(flow)
     return flow.certainty.repeats
@@ -63,7 +63,7 @@ def exact_log_det(flow: Flow) -> bool:
     """Estimated log-dets are exact only in the mean, which other laws test. Raises `Unsupported`
     if they are observed to be random.
     """
-    if flow.certainty.drawn:
+    if flow.certainty.random_log_det:
         raise Unsupported(DRAWN, waits=False)
     refuse_coupled(flow)
     return flow.certainty.log_dets == "exact"

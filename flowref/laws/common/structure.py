@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flowref.model import Array, Stage
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 
 # No dense Jacobian is computed for events with more entries.
 LARGE = 128
@@ -325,7 +325,7 @@ def dense_log_det(stage: Stage) -> StructuredLogDet | None:
         return None
     batch = len(stage.x)
     if size > ASKED:
-        means().ask(
+        current_budget().ask(
             "a Jacobian entry by entry", 24.0 * batch * size**2, batch * size * stage.work()
         )
     matrices = stage.pull(np.broadcast_to(np.eye(size), (batch, size, size)).copy())

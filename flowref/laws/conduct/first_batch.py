@@ -24,7 +24,7 @@ from flowref.laws.conduct.training_batches import (
 )
 from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
 from flowref.model.steps import State, Train
-from flowref.model.structure.lines import by_entry, fit_lines
+from flowref.model.structure.line_fits import by_entry, fit_lines
 
 # The shift of a first batch.
 HIGHER = 40.0

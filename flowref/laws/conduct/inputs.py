@@ -372,8 +372,8 @@ def has_features(flow: Flow) -> bool:
     source="a wrong number of features that is broadcast silently is a wrong likelihood",
 )
 def wrong_shape_refused(flow: Bijection, batch: Batch) -> Residual:
-    """Points with one feature, or one too many, are rejected, or mapped as they are, but never
-    silently broadcast.
+    """Points with one feature, or one too many, are rejected or mapped as such, never broadcast to
+    the number of features of the map.
     """
     silent = []
     for points in (batch.x[..., :1], np.concatenate([batch.x, batch.x[..., :1]], -1)):

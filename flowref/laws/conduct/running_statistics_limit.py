@@ -15,9 +15,9 @@ from flowref.laws.common.requirements import in_double, repeatable
 from flowref.laws.conduct.train_mode import has_modes
 from flowref.laws.conduct.training_batches import LivingBijection, played
 from flowref.model import EXACT, GIVEN, Array, Batch, Residual, Unsupported, law
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 from flowref.model.steps import Eval, State, Step, Train
-from flowref.model.structure.lines import by_entry, fit_lines
+from flowref.model.structure.line_fits import by_entry, fit_lines
 
 # Rows of a batch, its spread, and the factor and shift of other batches.
 ROWS, SPREAD, LARGER, HIGHER = 16, 4.0, 4.0, 40.0
@@ -96,7 +96,7 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     if sparing(flow):
         calls = 3 * (SHOWN[0] + 2)
         work = call_work(flow, flow.normalizing, ROWS, calls)
-        means().ask(f"{calls} batches in train mode", 0.0, work)
+        current_budget().ask(f"{calls} batches in train mode", 0.0, work)
     for shown in SHOWN:
         if shown > SHOWN[0] and measured_share(flow, PATIENT) < 1:
             break

@@ -98,8 +98,8 @@ def left(flow: Differentiable, batch: Batch) -> Residual:
     source=SOURCE,
 )
 def transforms_all(flow: Differentiable, batch: Batch) -> Residual:
-    """In the stack every entry is transformed by a function of others: no output depends on a
-    single input.
+    """In the stack every entry is transformed by a function of others: no output is a
+    function of one input alone.
     """
     return left(flow, batch)
 

@@ -17,7 +17,7 @@ from flowref.laws.common.outcomes import attempt
 from flowref.laws.density.draws import log_prob_at_points, repeats
 from flowref.model import Array, Batch, Undecidable, derive
 from flowref.model.abilities import Density, Pulling
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 from flowref.model.cost import BACKWARD
 
 # Number of chains, of search steps, of last steps that place the start, and of temperatures of a
@@ -161,9 +161,9 @@ def _afford(flow: PulledDensity) -> None:
     """Raises `Undecidable` if it exceeds the remaining budget."""
     steps = SEARCH + 3 * TEMPERATURES
     work = call_work(flow, "log_prob", CHAINS, steps * (2 + BACKWARD))
-    if work > SHARE * means().left:
+    if work > SHARE * current_budget().left:
         what = f"{steps} steps of {CHAINS} chains"
-        raise Undecidable(f"not judged: {what} {means().too_long(work / SHARE)}")
+        raise Undecidable(f"not judged: {what} {current_budget().too_long(work / SHARE)}")
 
 
 def _searched(flow: PulledDensity, context: Array | None, seed: int) -> tuple[Chains, Start]:

@@ -44,7 +44,7 @@ from flowref.model import (
     seed_of,
 )
 from flowref.model.abilities import Flow
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 
 # Number of directions of the maps; and the share of the samples used for each map but the first.
 DIRECTIONS, SHARE = 4, 0.25
@@ -214,7 +214,7 @@ def affordable_samples(flow: SampledDensity, asked: int) -> int:
     work = call_work(flow, "sample", count + pilot(flow)) + call_work(
         flow, "log_prob", count, asked
     )
-    return min(count, FEWEST) if work > means().left else count
+    return min(count, FEWEST) if work > current_budget().left else count
 
 
 def _sample_and_direction_counts(

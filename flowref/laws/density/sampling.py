@@ -49,7 +49,7 @@ from flowref.model.abilities import (
     Sampler,
     offers,
 )
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 from flowref.model.steps import Draw, Nudge, Pathwise
 
 
@@ -183,7 +183,7 @@ def rsample_grad(flow: LivingSampler, batch: Batch) -> Residual:
     seed = batch.seed
     if stepwise(flow, "rsample"):  # before the first of them is drawn
         work = call_work(flow, "rsample", PATHS, 2 * len(STEPS) + ONCE)
-        means().foresee("comparing its gradients with differences", work)
+        current_budget().foresee("comparing its gradients with differences", work)
     weights = np.random.default_rng(seed).standard_normal((PATHS, *flow.density_shape))
     draw, reparameterized = Draw(PATHS), Pathwise(PATHS, weights, seed)
     alone = Pathwise(PATHS, weights, seed, alone=True)

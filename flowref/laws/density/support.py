@@ -140,9 +140,8 @@ def box(flow: Flow) -> bool:
     source="the indicator of a box is the product of those of its sides",
 )
 def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
-    """A density that vanishes, or raises, where all coordinates are beyond their ends does so
-    beyond the end of some single coordinate as well: a point is outside as soon as one coordinate
-    is.
+    """If the density is zero, or raises, where all coordinates are out of range, it does so where
+    only one is, for some coordinate at least.
     """
     rows, wrong = len(batch.x), np.zeros(len(batch.x))
     judged = np.zeros(rows, dtype=bool)

@@ -39,7 +39,7 @@ from flowref.model import (
     law,
 )
 from flowref.model.abilities import Density, Flow, Invertible, offers
-from flowref.model.budget import means
+from flowref.model.budget import current_budget
 
 # Points on random rays, the least number for expensive log-densities; the range of distances in
 # units of the spread, and the mass above which two estimates are a violation.
@@ -97,7 +97,9 @@ def tails(flow: Density, batch: Batch) -> Residual:
         )
     # Samples that locate the mass are drawn only if the rays are affordable.
     rays = affordable_row_count(flow, RAYS, FEW_RAYS, "log_prob")
-    means().foresee(f"log_prob of {rays} points, twice", call_work(flow, "log_prob", rays, 2))
+    current_budget().foresee(
+        f"log_prob of {rays} points, twice", call_work(flow, "log_prob", rays, 2)
+    )
     center, spread = _center_and_width(flow, batch.seed)
     logs = [_log_mass(flow, center, spread, rays, batch, batch.seed + stage) for stage in range(2)]
     mass = min(logs)

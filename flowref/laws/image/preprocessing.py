@@ -157,7 +157,8 @@ def logit_boundary(flow: PulledBijection, batch: Batch) -> Residual:
 )
 def logit_sigmoid_roundtrip(flow: Invertible, batch: Batch) -> Residual:
     r"""The sigmoid undoes the logit on the range of the data: $|f^{-1}(f(x)) - x| \le 32\,u\,b/(1
-    - 2\alpha)$, in float32 too.
+    - 2\alpha)$ with the unit roundoff u, data in $[0, b]$ and a logit of $\alpha + (1 - 2\alpha)
+    x / b$; in float32 too.
     """
     logit = preprocessing_of(flow)
     back = OPPOSITE[flow.normalizing]

@@ -82,9 +82,10 @@ def log_det_series(flow: LivingDifferentiable, batch: Batch) -> Residual:
     r"""If $J_f = I + J_g$ with a contraction g, an estimated log-det is on average $\log|\det
     J_f|$, or the sum of the first n terms of its series, $\sum_{k \le n} (-1)^{k+1}
     \mathrm{tr}(J_g^k) / k$, with one n for all points; if it is promised to be unbiased,
-    $\log|\det J_f|$. For a solver, steps of half the length give the allowed difference. If calls
-    draw the number of terms, the mean factor of each of the first terms is right as well, however
-    small the term is.
+    $\log|\det J_f|$. For a solver, steps of half the length give the allowed difference.
+
+    If calls draw the number of terms, each of the first terms is multiplied by a random factor; the
+    mean of that factor is compared as well, however small the term is.
 
     Five standard errors are allowed; if a first stage is conspicuous, fresh draws decide.
     """

@@ -20,7 +20,7 @@ from flowref.laws.sample_norm.groups import (
 from flowref.model import Batch, Residual, law, requires
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Eval, Train, Weights
-from flowref.model.structure.lines import NARROW, WIDE
+from flowref.model.structure.line_fits import NARROW, WIDE
 
 BA, WU, ZHANG, SINGH = (
     "Ba et al. 2016, Layer Normalization (arXiv:1607.06450)",

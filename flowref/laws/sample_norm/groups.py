@@ -15,7 +15,7 @@ from flowref.laws.batch_norm.normalizer import output
 from flowref.model import DEVIATION, SAMPLE, Array, Requirement, Shape, Undecidable
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Train
-from flowref.model.structure.lines import fit_lines
+from flowref.model.structure.line_fits import fit_lines
 
 Divisor = Callable[[Array], Array]
 # The least share of the narrowest variance that counts as an eps, and the number of measurements.

@@ -29,7 +29,7 @@ from flowref.laws.sample_norm.parameters import channel_numbers
 from flowref.model import ADVICE, BOUND, EXACT, GIVEN, Batch, Residual, Unsupported, law
 from flowref.model.abilities import BatchNormal
 from flowref.model.steps import Cast, Roles, Train
-from flowref.model.structure.lines import WIDE
+from flowref.model.structure.line_fits import WIDE
 
 # Relative distance from a factor up to which a ratio equals it.
 NEAR = 1e-6

@@ -69,8 +69,8 @@ class Parameters(Step[Array]):
 class Bend(Step[None]):
     """Replace the output of the coupling's conditioner from now on.
 
-    ``how``: "folded": its absolute value, detached, which is neither injective nor differentiable; "kept":
-    unchanged plus ``size`` for kept entries.
+    ``how``: "folded": the conditioner returns |output|, detached, which is neither injective nor
+    differentiable; "kept": it returns its output, plus ``size`` for kept entries.
     """
 
     how: str

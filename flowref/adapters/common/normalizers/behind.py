@@ -47,7 +47,7 @@ def words(obj: Any, names: tuple[str, ...]) -> str:
     return f"judged before {named}"
 
 
-def held(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
+def remark_on_inner_norms(obj: Any, dialect: Dialect, facts: Facts) -> tuple[str, ...]:
     """The remark on batch norms inside an object that is a map without inverse and no norm itself."""
     if facts.normalizer is not None or dialect.inverse is not None or dialect.log_prob is not None:
         return ()

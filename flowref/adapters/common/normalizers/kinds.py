@@ -23,7 +23,7 @@ from flowref.adapters.common.normalizers.probe import (
     together,
 )
 from flowref.model import DEVIATION, ROOT_MEAN_SQUARE, RUNNING, SPREADS, Array
-from flowref.model.structure.lines import by_channel, fit_lines
+from flowref.model.structure.line_fits import by_channel, fit_lines
 
 # Allowed variation of the output's spread between normalized batches.
 STEADY = 0.04

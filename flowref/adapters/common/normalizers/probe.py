@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowref.model import Array, Shape
-from flowref.model.structure.lines import LineFit, by_channel, fit_lines
+from flowref.model.structure.line_fits import LineFit, by_channel, fit_lines
 
 # A spread that makes eps negligible, and the rows for measuring a slope.
 WIDE, MANY = 200.0, 256

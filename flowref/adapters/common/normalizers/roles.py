@@ -20,7 +20,13 @@ from flowref.adapters.common.normalizers.probe import (
 from flowref.adapters.common.normalizers.spellings import NAMES, STATISTICS
 from flowref.model import Array
 from flowref.model.structure.forms import FORMS, Form
-from flowref.model.structure.lines import NARROW, by_channel, scale, update_fraction, used
+from flowref.model.structure.line_fits import (
+    NARROW,
+    by_channel,
+    line_statistics,
+    measure_constants,
+    update_fraction,
+)
 
 # Tolerance for a measured number, threshold of its movement, tolerance in float32, and tolerance of
 # a statistic, since eval mode adds eps.
@@ -65,12 +71,14 @@ class Layer(NamedTuple):
         """The measured numbers of the object, or of a modified copy."""
         probe, channel = self.probe, self.channel
         z = np.random.default_rng(7).standard_normal((MANY, *probe.shape))
-        shown = scale(lambda x: probe.life((TRAIN, x), obj=obj)[0], z, channel)
+        shown = measure_constants(lambda x: probe.life((TRAIN, x), obj=obj)[0], z, channel)
         eps = float(f"{shown.eps:.3g}") if shown.eps > 1e-2 * NARROW**2 else 0.0
         by_role = {"weight": shown.weight, "bias": shown.bias}
         if self.tracks:
             fixed = channel_lines(z, probe.life((EVAL, z), obj=obj)[0], channel)
-            by_role |= zip(STATISTICS, used(fixed.slope, fixed.level, shown), strict=True)
+            by_role |= zip(
+                STATISTICS, line_statistics(fixed.slope, fixed.level, shown), strict=True
+            )
         return Numbers(by_role, eps)
 
     def fraction(self, obj: Any = None) -> float | None:

@@ -13,7 +13,7 @@ from flowref.adapters.common.normalizers.recognition import plausible, shapes_of
 from flowref.adapters.common.normalizers.torch_probe import TorchProbe
 from flowref.adapters.common.signatures import parameter_names
 from flowref.model import Dialect, TargetError
-from flowref.model.structure.lines import by_channel
+from flowref.model.structure.line_fits import by_channel
 
 # Tolerance against the mean of a batch.
 NEAR = 1e-4

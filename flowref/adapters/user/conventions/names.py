@@ -16,8 +16,8 @@ ENDS = (
     ("ti", "tf"), ("tbegin", "tend"), ("tmin", "tmax"), ("tfrom", "tto"), ("timestart", "timeend"),
 )  # fmt: skip
 SPANS = ("tspan", "timespan", "integrationtimes", "times", "span", "ts", "interval")
-# Methods that are an inverse without the name inverse.
-METHODS = ("backward", "reverse")
+# Methods that are the inverse if there is no `inverse`.
+INVERSE_METHODS = ("backward", "reverse")
 # Flags of an inverse, False by default: its input is a result of forward, rather than noise from
 # which latents are made first.
 RECONSTRUCTS = ("reconstruct", "reconstruction", "reconstructing")

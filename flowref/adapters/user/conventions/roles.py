@@ -23,7 +23,7 @@ from flowref.adapters.user.conventions.encoder_decoder import DECODE, ENCODE, en
 from flowref.adapters.user.conventions.names import (
     BESIDE,
     BOTH,
-    METHODS,
+    INVERSE_METHODS,
     PAIRS,
     TRANSFORMS,
     sign_of,
@@ -146,7 +146,7 @@ def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]
     ways += [forward.keeping(mode, word, f"inverse: {mode}={word!r}") for word in turning]
     ways += [
         with_running(obj, _back_by(obj, method), method, chosen)
-        for method in METHODS
+        for method in INVERSE_METHODS
         if signatures.defines_method(obj, method)
         and (
             len(_required_parameters(obj, method, chosen)) == 1
@@ -259,7 +259,7 @@ def _forward_by_call(obj: Any, chosen: Chosen) -> Way | None:
         return None
     turned = signatures.flag(obj, method) or signatures.flag(obj, method, default=True)
     if not turned and not any(
-        signatures.defines_method(obj, name) for name in ("inverse", *METHODS)
+        signatures.defines_method(obj, name) for name in ("inverse", *INVERSE_METHODS)
     ):
         return None  # densities and multi-purpose functions are callable as well
     way = Way(method, words="forward: the object is called")
@@ -295,7 +295,7 @@ def _estimator(obj: Any, chosen: Chosen) -> Way | None:
 
 
 def _in_jax(obj: Any, chosen: Chosen) -> Way | None:
-    """Names alone, which `method_names` handles in torch."""
+    """Never matches in torch, where `method_names` reads this row; JAX uses `named`."""
     return None
 
 
@@ -308,7 +308,7 @@ ROLES = (
     Role("a call with its log-det, and the inverse as another object", "call_and_ladj(x), inv", _call_and_ladj, _inverse_object),
     Role("a transform with a running log-det", "forward_transform(x, logdet)", _transform),
     Role("forward, and a method for its log-det", "forward(x), forward_log_det_jacobian(x)", _with_log_det, _with_log_det_back),
-    Role("the usual names", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *METHODS)),
+    Role("the usual names", "forward(x), inverse(z)", _forward, named=("forward", "inverse", *INVERSE_METHODS)),
     Role("one function for both", "def flow(x, inverse=False)", _function),
     Role("single letters, if there is no forward", "f(x), g(z)", _named_direction_pair("f", "g", single=True), _back("g")),
     *(

@@ -1,8 +1,8 @@
 r"""Lines $y = a x + l$, and the constants of a normalizer that they determine.
 
 A batch normalizer maps each channel of a batch by $y = w\,(x - \mu) / \sqrt{v + \epsilon} + b$. Batches of
-huge and tiny spread determine w, b, $\epsilon$ and n - ``freedom`` in the variance (`scale`); these give
-the statistics behind any other line (`used`), and how far a batch entered them (`update_fraction`).
+huge and tiny spread determine w, b, $\epsilon$ and n - ``freedom`` in the variance (`measure_constants`); these give
+the statistics behind any other line (`line_statistics`), and how far a batch entered them (`update_fraction`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Scale(NamedTuple):
     freedom: int
 
 
-class Used(NamedTuple):
+class LineStatistics(NamedTuple):
     """The mean and the variance plus eps behind a line."""
 
     mean: Array
@@ -74,12 +74,12 @@ def fit_lines(points: Array, values: Array, free: Array | None = None) -> LineFi
     return LineFit(*(np.asarray(each, dtype=np.float64) for each in (slope, level, off)))
 
 
-def used(slope: Array, level: Array, scale: Scale) -> Used:
+def line_statistics(slope: Array, level: Array, scale: Scale) -> LineStatistics:
     """The statistics of lines with ``slope`` and ``level (channels,)``, given weight and bias; NaN if a
     weight is zero.
     """
     with np.errstate(all="ignore"):
-        return Used((scale.bias - level) / slope, (scale.weight / slope) ** 2)
+        return LineStatistics((scale.bias - level) / slope, (scale.weight / slope) ** 2)
 
 
 def update_fraction(own: Array, before: Array, after: Array, size: Array | float = 1.0) -> float:
@@ -92,7 +92,9 @@ def update_fraction(own: Array, before: Array, after: Array, size: Array | float
         return float((way * moved).sum() / (way**2).sum())
 
 
-def scale(train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0,)) -> Scale:
+def measure_constants(
+    train: Callable[[Array], Array], z: Array, channel: Sequence[int] = (0,)
+) -> Scale:
     """Constants ``(channels,)`` measured in train mode on batches of huge and tiny spread; ``z (n,
     *event)``: a standard normal batch.
     """
