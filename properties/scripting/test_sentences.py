@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from flowref.reporting.programs import PROGRAMS
 
 from flowref import registry
 from flowref.model import Condition, Counterexample, Evidence, FlowrefError, Status, Verdict
+from flowref.reporting.programs import PROGRAMS
 from flowref.scripting import script
 from flowref.scripting.torch import TEMPLATES
 from flowref.scripting.trial_run import ProgramOutcome, shows
