@@ -71,8 +71,9 @@ def review(judgement: Judgement) -> Judgement:
 
 
 def confirm(judgement: Judgement) -> Judgement:
-    """Return the judgement after each check in turn, until no violation is left; only laws of
-    rounding are checked:
+    """Return the judgement after each check in turn, until no violation is left.
+
+    Only laws of rounding are checked, by:
 
     1. values that are not finite at perturbed parameters, which may be invalid;
     2. the target's actual precision, if float32 enters a float64 subject;
