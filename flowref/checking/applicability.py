@@ -51,7 +51,7 @@ def not_applicable(law: Law, subject: Subject, settings: Settings) -> NotJudged 
     promise = None if law.promise is None else canonical(law.promise)
     if law.force == CONTRACT and promise is not None and not subject.promises.get(promise):
         return NotJudged(f"it does not promise {promise}")
-    if law.points == "beyond" and not (subject.facts.declared and subject.domain.bounded):
+    if law.points == "beyond" and not (subject.facts.declared and subject.domain.has_end):
         return NotJudged("no bounded domain is declared")
     unmet = None if law.applies is None else law.applies.unmet(subject)
     if unmet is None and law.thorough and not settings.thorough:

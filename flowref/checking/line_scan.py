@@ -115,7 +115,7 @@ def along_lines(support: Support, count: int, size: int, rng: np.random.Generato
     """
     start, end = (draw_points(support, (4, size), rng) for _ in range(2))
     line = np.arange(count) % 4
-    if support.bounded:
+    if support.has_end:
         share = np.linspace(0.0, 1.0, count)[:, None]
         return start[line] + share * (end - start)[line]
     step = np.geomspace(1e-6, FARTHEST, max(1, count)) * rng.choice((-1.0, 1.0), max(1, count))

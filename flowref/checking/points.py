@@ -80,7 +80,7 @@ def points_in_support(
     if support.joint or not x.size:
         return x
     rows = x.reshape(len(x), -1)
-    if not support.bounded:
+    if not support.has_end:
         magnitudes = rng.choice(MAGNITUDES[reach], size=len(rows))
         alone = rng.random(len(rows)) < 0.4  # only one coordinate is large
         column = rng.integers(0, rows.shape[1], size=len(rows))
@@ -144,7 +144,7 @@ def points_outside_support(
     x = draw_points(support, shape, rng)
     rows = x.reshape(len(x), -1)
     if support.coordinates:
-        ended = [index for index, one in enumerate(support.coordinates) if one.bounded]
+        ended = [index for index, one in enumerate(support.coordinates) if one.has_end]
         for row in rows:
             column = int(rng.choice(ended))
             row[column] = points_outside_support(support.coordinates[column], (1, 1), rng)[0, 0]

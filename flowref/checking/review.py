@@ -71,8 +71,17 @@ def review(judgement: Judgement) -> Judgement:
 
 
 def confirm(judgement: Judgement) -> Judgement:
-    """Return the judgement after each check in turn: the target's actual precision, neighboring
-    points, more noise, a second oracle.
+    """Return the judgement after each check in turn, until no violation is left.
+
+    Only laws of rounding are checked, by:
+
+    1. values that are not finite at perturbed parameters, which may be invalid;
+    2. the target's actual precision, if float32 enters a float64 subject;
+    3. neighboring points, then half precision, for laws whose violations persist nearby;
+    4. more runs with fresh noise, then noise near the size of rounding;
+    5. a refined solver, then the law's second oracle.
+
+    A violation that a check leaves open is undecided.
     """
     measurement = judgement.measurement
     if not judgement.accuses or measurement.law.tolerance != ROUNDING:

@@ -11,35 +11,35 @@ from flowref.checking.orders import lags
 from flowref.model import Batch, Subject
 
 # Refinement factors of the steps, and the share to which a solver's error must fall.
-TIMES, SHARE = (2, 4, 8, 16, 32), 0.15
+REFINEMENTS, FALLEN_SHARE = (2, 4, 8, 16, 32), 0.15
 WITHIN = "results differ by at most the stated accuracy of its solver"
 # Perturbed parameters make fields so steep that no such number of steps suffices: there an error is the
 # solver's if refinement changes it by this share.
-CHANGED = 0.1
+CHANGED_SHARE = 0.1
 FALLS = "it falls as its solver is refined: it is a solver error"
 CUT_OFF = "it falls with more terms or steps: their number need not suffice for perturbed weights"
 SILENT = "it cannot be measured with a refined solver"
 # If one direction's error is this many times the other's, they take different steps. That is no
 # violation, since both converge to the same flow, but it is reported.
-UNEVEN = 30.0
+UNEVEN_RATIO = 30.0
 APART = (
     f"{FALLS}; nearly all of it comes from {{}}, which is far less accurate than {{}}: it takes fewer steps, one too few or "
     "too many, or simpler ones"
 )
 # Range of the ratio of errors, at twice the steps, that suggests first order.
-HALVED = (0.3, 0.75)
+FIRST_ORDER_RATIOS = (0.3, 0.75)
 # An error unchanged in this many refinements does not fall.
-STUCK = 2
+UNCHANGED_REFINEMENTS = 2
 # A log-det error per entry above this is not that of a usable solver.
-GROSS = 0.5
-# A log-det has the opposite sign if it is within NEAR of the negated value at all of at least
-# ENOUGH_POINTS points whose value exceeds SMALLEST; with fewer points, as in a confirmation, within NO_CHANCE.
-ENOUGH_POINTS, NEAR, SMALLEST = 4, 0.05, 1e-3
-NO_CHANCE = 1e-5
+GROSS_PER_ENTRY = 0.5
+# A log-det has the opposite sign if it is within NEAR_SHARE of the negated value at all of at least
+# ENOUGH_POINTS points whose value exceeds SMALLEST; with fewer points, as in a confirmation, within NEAR_SHARE_OF_FEW.
+ENOUGH_POINTS, NEAR_SHARE, SMALLEST = 4, 0.05, 1e-3
+NEAR_SHARE_OF_FEW = 1e-5
 # (reported, expected) -> the sign with which they agree.
-HELD_TO = {("reported", "autograd"): 1, ("inverse's log-det", "forward's log-det"): -1}
+EXPECTED_SIGNS = {("reported", "autograd"): 1, ("inverse's log-det", "forward's log-det"): -1}
 # A row that shows less than this share of its residual alone is measured in its batch.
-ALONE = 0.5
+SHOWN_ALONE_SHARE = 0.5
 UNKNOWN = (
     "it may be a solver error, and no step count was found to refine its solver: add an attribute n_steps, or "
     "declare the accuracy, such as ?promises=log-det-tolerance=1e-3"
@@ -50,11 +50,27 @@ def excused(measurement: Measurement, row: int) -> str:
     """Return why the residual of a row may be the error of a solver without stated accuracy, or ""
     if it is not.
 
-    It is one if it falls to a small share as the solver is refined, or if it is not gross and
-    nothing shows how to refine the solver. A stated accuracy is held against the object; within it,
-    a call compared with itself may differ, since rows of a batch may share adaptive steps. At
-    perturbed parameters, truncated series and iterations without a solver may be too short. A
-    first-order error of a solver whose values converge faster is a bug (`orders`).
+    A stated accuracy is held against the object. Steps are refined by each of `REFINEMENTS`:
+
+    ====================================================================  ==================
+    the first that holds                                                  returns
+    ====================================================================  ==================
+    a call compared with itself differs within the stated accuracy        `WITHIN`
+    steps cannot be refined or explain nothing; or the accuracy is        ""
+    stated and parameters are given
+    the residual is not finite                                            ""
+    no refinement is known, and the accuracy is stated                    ""
+    none is known; it is gross at given parameters, or of opposite sign   ""
+    none is known                                                         `UNKNOWN`
+    it falls as first order though values converge faster (`orders`)      ""
+    it falls to `FALLEN_SHARE`, with an accuracy that is not stated              `FALLS`, `APART`
+    it falls to `FALLEN_SHARE`: a series is cut off at perturbed parameters      `CUT_OFF`
+    it changes by `CHANGED_SHARE` at perturbed parameters, accuracy not stated  `FALLS`, `APART`
+    no refined solver can be measured at perturbed parameters             `SILENT`
+    it stays the same `UNCHANGED_REFINEMENTS` times, refinements end, or a call raises    ""
+    ====================================================================  ==================
+
+    Perturbed parameters are those of ``measurement.moved``.
     """
     subject, law = measurement.subject, measurement.law
     stated = subject.certainty.log_det
@@ -69,26 +85,31 @@ def excused(measurement: Measurement, row: int) -> str:
         if not np.isfinite(start):
             return ""
         stuck, seen = 0, False
-        for times in TIMES:
+        for times in REFINEMENTS:
             finer = subject.refined(times)
             if finer is None and not assumed:
                 return ""
             if finer is None:
-                gross = start > GROSS * point.x[0].size and not measurement.moved
+                gross = start > GROSS_PER_ENTRY * point.x[0].size and not measurement.moved
                 return "" if gross or _sign_is_flipped(measurement) else UNKNOWN
             size = _row_residual(measurement, point, row, finer)
             if not np.isfinite(size):  # it is silent there
                 continue
             seen = True
-            slow = times == TIMES[0] and HALVED[0] * start <= size <= HALVED[1] * start
+            slow = (
+                times == REFINEMENTS[0]
+                and FIRST_ORDER_RATIOS[0] * start <= size <= FIRST_ORDER_RATIOS[1] * start
+            )
             if assumed and slow and lags(measurement):
                 return ""
-            if size <= SHARE * start:
+            if size <= FALLEN_SHARE * start:
                 return _fallen(subject, finer, point) if assumed else CUT_OFF
-            if assumed and measurement.moved and abs(size - start) > CHANGED * start:
+            if assumed and measurement.moved and abs(size - start) > CHANGED_SHARE * start:
                 return _fallen(subject, finer, point)
-            stuck += abs(size - start) <= CHANGED * start
-            if stuck == STUCK:  # each further refinement takes longer than all before it
+            stuck += abs(size - start) <= CHANGED_SHARE * start
+            if (
+                stuck == UNCHANGED_REFINEMENTS
+            ):  # each further refinement takes longer than all before it
                 break
         if assumed and measurement.moved and not seen:
             return SILENT
@@ -100,14 +121,14 @@ def _sign_is_flipped(measurement: Measurement) -> bool:
     batch.
     """
     observed = measurement.law.measure(measurement.subject, measurement.batch).observed
-    found = next((pair for pair in HELD_TO if all(name in observed for name in pair)), None)
+    found = next((pair for pair in EXPECTED_SIGNS if all(name in observed for name in pair)), None)
     if found is None:
         return False
     got, want = (np.asarray(observed[name]).reshape(-1) for name in found)
-    want = want * HELD_TO[found]
+    want = want * EXPECTED_SIGNS[found]
     telling = np.isfinite(got) & np.isfinite(want) & (np.abs(want) > SMALLEST)
     sums, sizes = np.abs(got + want)[telling], np.abs(want)[telling]
-    near = NEAR if len(sums) >= ENOUGH_POINTS else NO_CHANCE
+    near = NEAR_SHARE if len(sums) >= ENOUGH_POINTS else NEAR_SHARE_OF_FEW
     return len(sums) > 0 and bool((sums <= near * sizes).all())
 
 
@@ -127,7 +148,7 @@ def _fallen(subject: Subject, finer: Subject, batch: Batch) -> str:
     }
     sizes = {which: float(np.abs(error).max(initial=0.0)) for which, error in errors.items()}
     worse, better = sorted(sizes, key=lambda which: -sizes[which])
-    return APART.format(worse, better) if sizes[worse] > UNEVEN * sizes[better] else FALLS
+    return APART.format(worse, better) if sizes[worse] > UNEVEN_RATIO * sizes[better] else FALLS
 
 
 def _batch_showing_row(measurement: Measurement, row: int) -> tuple[Batch, int, float]:
@@ -137,7 +158,7 @@ def _batch_showing_row(measurement: Measurement, row: int) -> tuple[Batch, int, 
     subject, batch = measurement.subject, measurement.batch
     alone = batch.rows(slice(row, row + 1))
     start = _row_residual(measurement, alone, 0, subject)
-    shown = np.isfinite(start) and start >= ALONE * np.abs(measurement.size[row])
+    shown = np.isfinite(start) and start >= SHOWN_ALONE_SHARE * np.abs(measurement.size[row])
     if len(batch.x) == 1 or shown:
         return alone, 0, start
     return batch, row, _row_residual(measurement, batch, row, subject)

@@ -45,6 +45,25 @@ GLANCE_REPLICAS, GLANCE_FACTOR, CLEAR_FACTOR = 2, 4.0, 1000.0
 def judge(measurement: Measurement, replicas: int = QUICK_REPLICAS, purpose: str = "") -> Judgement:
     """Judge every point of a measurement. ``purpose``: names separate noise, independent of that of
     a first judgement.
+
+    A rounding law returns as soon as one of these decides every point; a first judgement is one of
+    at most ``QUICK_REPLICAS`` runs:
+
+    ============================  =======================================================
+    after                         it returns if
+    ============================  =======================================================
+    no run                        the law is not of rounding: it is compared at once
+    no run                        all points pass the screen, or the others are silent
+    no run                        the subject has no noise: the others stay undecided
+    each run of the glance        all points are clear; in a first judgement, and on vast
+                                  events, also if the others are far beyond noise
+    the glance                    a first judgement calls a lengthy subject
+    `SECOND_REPLICAS` runs        all points are clear or far beyond noise; after one run
+                                  more than the glance if calls are expensive
+    ``replicas`` runs             always
+    ============================  =======================================================
+
+    Clear points hold by a wide margin, or no number of runs would decide them.
     """
     size, unit = measurement.size, measurement.precision.unit
     zero = np.zeros(len(size))

@@ -170,7 +170,7 @@ def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
         event_shape=found.shape,
         latent_shape=None if facts.latent_shape is None else found.shape,
         domain=found.support,
-        codomain=found.support if found.support.bounded and dialect.forward is not None else None,
+        codomain=found.support if found.support.has_end and dialect.forward is not None else None,
         ladj_event=(),
         guessed=(),
         knots=(),

@@ -32,14 +32,31 @@ class Dialect:
     Arguments and results are tensors of the object's framework; log-dets are returned exactly as the
     library returns them.
 
+    Maps:
+
     ``forward(obj, x, context) -> (y, ladj)``, ``inverse(obj, y, context) -> (x, ladj)``: ladj is None if
         not offered;
-    ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``:
-        densities; functions that draw take a key after the context in frameworks without global random
-        state;
     ``parts(obj) -> [(name, part), ...]``: the bijections of a composite, in the order of ``forward``;
     ``chain(parts)``: the library's own composition, first element first; ``invert(obj)``: its own inverse
         wrapper;
+    ``sign(obj)``: 1 for a declared increasing transform, -1 for decreasing, NaN if not declared;
+    ``log_det_by_method(obj, x, context)``: log-dets of points and images by a separate method, requested after the
+        map was called at other points;
+    ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, from and to
+        fractions of the whole;
+    ``trajectory(obj, x, context, shares) -> (y, ladj)``: values at fractions of the time, stacked; ladj is
+        None if it is not known to be stacked;
+    ``dequantize(obj, levels, noise)``: levels to reals by noise in [0, 1);
+    ``push(obj, x, context) -> (z, V)``, ``pull(obj, z, context) -> (x, V')``: a stochastic layer, which may
+        draw from the framework's generators (see `structure.kernel`); V' is None if not offered;
+    ``normalizing``: the call that maps data to latents, "forward" or "inverse"; used by densities and
+        warm-up.
+
+    Densities:
+
+    ``log_prob(obj, x, context)``, ``sample(obj, n, context)``, ``base_log_prob(obj, z, context)``:
+        densities; functions that draw take a key after the context in frameworks without global random
+        state;
     ``base_sample(obj, n, context)``: the base draws of ``sample`` in the same random state;
     ``rsample(obj, n, context)``: samples that carry gradients;
     ``cdf(obj, x)``, ``icdf(obj, u)``: of a univariate distribution;
@@ -52,33 +69,27 @@ class Dialect:
     ``estimate(obj, x, draws, context)``: the log-likelihood estimated from ``draws`` draws of the latents;
     ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
     ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
-    ``sign(obj)``: 1 for a declared increasing transform, -1 for decreasing, NaN if not declared;
-    ``log_det_by_method(obj, x, context)``: log-dets of points and images by a separate method, requested after the
-        map was called at other points;
-    ``between(obj, x, context, start, end) -> (y, ladj)``: the map over a part of its time, from and to
-        fractions of the whole;
-    ``trajectory(obj, x, context, shares) -> (y, ladj)``: values at fractions of the time, stacked; ladj is
-        None if it is not known to be stacked;
     ``rescale(obj, factor)``: the density of data times a factor, by the library's own means;
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: the training
-        loss with a weight of its penalty, None if there is none;
-    ``dequantize(obj, levels, noise)``: levels to reals by noise in [0, 1);
-    ``push(obj, x, context) -> (z, V)``, ``pull(obj, z, context) -> (x, V')``: a stochastic layer, which may
-        draw from the framework's generators (see `structure.kernel`); V' is None if not offered;
+        loss with a weight of its penalty, None if there is none.
+
+    Processes:
+
     ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
         the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
         deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
         beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
         product one step before, NaN where not offered;
         ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
-        from velocity; see `flowref.adapters.user.conventions.processes`;
+        from velocity; see `flowref.adapters.user.conventions.processes`.
+
+    Objects that are immutable, or whose parameters are constrained:
+
     ``trained(obj, x, context) -> (y, ladj, obj)``: ``forward`` in training for immutable objects with
         state, with the updated object; ``evaluated``: the same in evaluation, which should not update it;
     ``held(obj, name)``: an array or number of such an object, a dictionary of all if name is None;
         ``having(obj, name, value)``: the object with a new value;
-    ``repair(obj)``: projects moved parameters back to their valid set;
-    ``normalizing``: the call that maps data to latents, "forward" or "inverse"; used by densities and
-        warm-up.
+    ``repair(obj)``: projects moved parameters back to their valid set.
     """
 
     forward: Callable[..., Any] | None = None

@@ -105,10 +105,10 @@ class Support:
         return self.kind in JOINT
 
     @property
-    def bounded(self) -> bool:
+    def has_end(self) -> bool:
         """Whether any end is finite, as for (0, inf)."""
         if self.coordinates:
-            return any(one.bounded for one in self.coordinates)
+            return any(one.has_end for one in self.coordinates)
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     def holds(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ def drawn_from(support: Support, normal: str, uniform: str) -> str:
     """
     if support.joint or support.kind == "product":
         raise Unwritable("random points of its domain take more than a line")
-    if not support.bounded:
+    if not support.has_end:
         return normal
     low, high = support.low, support.high
     if high == float("inf"):

@@ -247,7 +247,7 @@ def steady(obj: Any) -> bool:
     if known is None and "Chain" in names:
         stages = list(reversed(obj.bijectors))
         image = None if compose([traits(one) for one in stages]).codomain else _image(stages)
-        return all(map(steady, stages)) and not (image and image.bounded)
+        return all(map(steady, stages)) and not (image and image.has_end)
     return not callable(known) or all(getattr(obj, name, None) is None for name in ENDS)
 
 

@@ -72,7 +72,7 @@ class Inquiry:
         """Points and contexts ``(ROWS, *shape)`` of candidate shapes."""
         domain, rng = self.facts.domain, np.random.default_rng(0)
         x = rng.uniform(0.25, 0.75, (ROWS, *event))
-        if self.facts.declared and domain.bounded and not domain.coordinates:
+        if self.facts.declared and domain.has_end and not domain.coordinates:
             x = draw_points(domain, (ROWS, *event), rng)
         given = None if context is None else self.tensor(rng.standard_normal((ROWS, *context)))
         return self.tensor(x), given

@@ -129,7 +129,7 @@ def _compose(stages: Sequence[Traits]) -> Traits:
     fitted: list[Traits] = []
     for stage in stages:
         before = fitted[-1].codomain if fitted else None
-        if before is not None and before.bounded and _near(stage.knots, (before.low, before.high)):
+        if before is not None and before.has_end and _near(stage.knots, (before.low, before.high)):
             stage = replace(stage, domain=before, codomain=before)
         fitted.append(stage)
     whole = compose(fitted)

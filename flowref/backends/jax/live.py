@@ -86,7 +86,7 @@ class Live:
         largest = np.abs(flat).max(1, keepdims=True) if flat.shape[1] else flat
         size = np.abs(flat) + 2.0**-6 * largest + 2.0**-20
         moved = flat + magnitude * size * (2 * rng.random(flat.shape) - 1)
-        if support is not None and support.bounded:
+        if support is not None and support.has_end:
             low, high = support.ends
             inside = (flat > low) & (flat < high)
             moved = np.where(inside & ((moved <= low) | (moved >= high)), flat, moved)

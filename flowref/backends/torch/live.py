@@ -190,7 +190,7 @@ class Live:
         size = flat.abs() + 2.0**-6 * largest + 2.0**-20
         xi = torch.rand(flat.shape, generator=generator, dtype=flat.dtype).mul_(2).sub_(1)
         moved = flat + magnitude * size * xi
-        if support is not None and support.bounded:
+        if support is not None and support.has_end:
             low, high = support.ends
             if support.coordinates:
                 low, high = torch.from_numpy(low).to(flat), torch.from_numpy(high).to(flat)

@@ -18,7 +18,7 @@ ENTRIES, ENTRIES_OF_HEAVY = 4, 1
 @requires("its domain has no ends")
 def has_ends(flow: Flow) -> bool:
     """The domain has a finite end."""
-    return flow.domain.bounded and not flow.domain.joint
+    return flow.domain.has_end and not flow.domain.joint
 
 
 # Advice: domains are declared as open intervals, and some data never reach the ends.

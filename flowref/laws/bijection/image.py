@@ -16,7 +16,7 @@ EDGE = {"float64": 1e-6, "float32": 1e-3}
 def has_codomain(flow: Flow) -> bool:
     """The codomain is declared, and not the whole space."""
     return flow.codomain is not None and (
-        flow.codomain.bounded or flow.codomain.kind in ("ordered", "simplex")
+        flow.codomain.has_end or flow.codomain.kind in ("ordered", "simplex")
     )
 
 

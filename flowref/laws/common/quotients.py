@@ -31,7 +31,7 @@ def direction_within_support(x: Array, direction: Array, support: Support | None
     """The direction ``(n, ...)`` with zeros in coordinates whose largest step would approach an
     end of a bounded support.
     """
-    if support is None or not support.bounded or support.joint:
+    if support is None or not support.has_end or support.joint:
         return direction
     flat, (low, high) = x.reshape(len(x), -1), support.ends
     room = np.maximum(np.minimum(flat - low, high - flat), 0.0) / (4 * STEPS_DOWN[0])

@@ -64,7 +64,7 @@ def batch_composition_gap(flow: Flow, probe: Probe, whole: Mapped) -> Array:
         out, refused = attempt(probe.rows(index))
         if not refused:
             np.maximum.at(worst, index, change_between_batches(probe, whole, index, out))
-    if probe.name == "forward" and not flow.domain.bounded and flow.domain.kind == "real":
+    if probe.name == "forward" and not flow.domain.has_end and flow.domain.kind == "real":
         index = np.append(np.arange(rows), 0)
         points = probe.points[index]
         points[-1] = TAIL * (1 + np.abs(points[-1]))

@@ -245,7 +245,7 @@ def torn(flow: Flow, batch: Batch) -> str:
 
 def _gap(flow: Bijection, batch: Batch) -> float:
     """The typical error of the round trip and of the log-det at ordinary points."""
-    x = batch.x if flow.domain.bounded else np.clip(batch.x, -2.0, 2.0)
+    x = batch.x if flow.domain.has_end else np.clip(batch.x, -2.0, 2.0)
     gaps = [0.0]
     with np.errstate(all="ignore"):
         out = flow.forward(x, batch.context)

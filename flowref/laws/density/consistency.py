@@ -111,7 +111,7 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
 
     Two stages at level 1e-3 each; violated only if fresh and larger samples confirm the first.
     """
-    if not flow.density_support.bounded and repeats(flow, batch):
+    if not flow.density_support.has_end and repeats(flow, batch):
         raise Undecidable(
             "the log-density is periodic, as for angles: which period samples are of is not known"
         )

@@ -66,7 +66,7 @@ def everywhere(flow: Flow) -> bool:
     """Proposals cover the whole space, or a manifold with finite area."""
     if compact(flow):
         return True
-    return not flow.density_support.bounded and flow.density_support.kind == "real"
+    return not flow.density_support.has_end and flow.density_support.kind == "real"
 
 
 def compact(flow: Flow) -> bool:

@@ -78,8 +78,8 @@ def lower_bound(flow: Density, batch: Batch) -> Residual:
     only if a larger one confirms. For integer data between two ends the integral is a sum, and
     only a sum above 1 is a violation.
     """
-    whole = levels(flow, batch.seed) if flow.density_support.bounded else None
-    if flow.density_support.bounded and whole is None:
+    whole = levels(flow, batch.seed) if flow.density_support.has_end else None
+    if flow.density_support.has_end and whole is None:
         raise Unsupported("its support is bounded")
     random = flow.certainty.estimate
     expected = random and flow.certainty.bound == "expected"

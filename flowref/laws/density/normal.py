@@ -51,7 +51,7 @@ def few_stencil_entries(flow: Flow) -> bool:
 @requires("its support is not the whole space")
 def unbounded(flow: Flow) -> bool:
     """A normal distribution has the whole space as support."""
-    return not flow.density_support.bounded and flow.density_support.kind == "real"
+    return not flow.density_support.has_end and flow.density_support.kind == "real"
 
 
 @law(

@@ -56,7 +56,7 @@ def only_samples(flow: Flow) -> bool:
 def without_ends(flow: Flow) -> bool:
     """Ends of the support may depend on the parameters."""
     support = flow.density_support
-    return not support.bounded and support.kind not in ("simplex", "ordered")
+    return not support.has_end and support.kind not in ("simplex", "ordered")
 
 
 @law(

@@ -106,7 +106,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
     values = grids[-1]
     error = np.maximum(np.abs(grids[2] - grids[1]), np.abs(grids[1] - grids[0]) / 4)
     if not abs(values[0] - 1) <= MASS_MISSED:  # kinks between the nodes
-        if not flow.density_support.bounded and repeats(flow, batch):
+        if not flow.density_support.has_end and repeats(flow, batch):
             raise Undecidable("the log-density is periodic, as for angles: it has no mass")
         values, error = refined(flow, batch, np.isfinite(stated))
     if not abs(values[0] - 1) <= MASS_MISSED:

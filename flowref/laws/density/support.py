@@ -44,7 +44,7 @@ def has_ends(flow: Flow) -> bool:
     """The support has an outside. Angles are periodic, or restricted to one period."""
     low, high = flow.density_support.ends
     angles = np.isclose(high - low, 2 * math.pi).all()
-    bounded = flow.density_support.bounded and not angles
+    bounded = flow.density_support.has_end and not angles
     return bounded or flow.density_support.kind == "ordered"
 
 

@@ -168,7 +168,7 @@ def _each_module_lines(case: ReproductionCase, call: str) -> str:
 def _skip_outside_lines(domain: Support) -> str:
     """The lines of a loop over numbers that skip those outside a set."""
     inside = f"{number_literal(domain.low)} < number < {number_literal(domain.high)}"
-    return f"    if not {inside}:\n        continue" if domain.bounded else ""
+    return f"    if not {inside}:\n        continue" if domain.has_end else ""
 
 
 def _end(value: float, otherwise: float) -> float:
