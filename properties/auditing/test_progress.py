@@ -42,7 +42,7 @@ def test_a_terminal_has_a_line_that_is_blanked(
     monkeypatch.setattr(progress, "_tested", lambda: False)
     audited()
     drawn = capsys.readouterr().err
-    assert f"\r0 of 1 check  {SPEC} {LAW}" in drawn
+    assert f"\r0 checks done, at most 1 left  {SPEC} {LAW}" in drawn
     assert drawn.endswith(f"\r{'':<{progress.WIDTH}}\r")
     audited(False)
     assert capsys.readouterr().err == ""

@@ -4,8 +4,11 @@ runs.
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
+from _pytest.pytester import SysModulesSnapshot
 
 from effort import calls
 from flowref import registry
@@ -46,6 +49,20 @@ DECORATED = {
     "'a.py:f', profile='fast'": "the profile is 'fast'; expected one of pr, nightly",
     "[('a.py:f', {'laws': 'bijektion/*'})]": "test_it.py:2: no law matches 'bijektion/*'",
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def imports_stay(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run within this process forgets the modules of its project alone: torch registers operators once."""
+    original, project = SysModulesSnapshot.__init__, str(tmp_path_factory.getbasetemp())
+
+    def elsewhere(name: str) -> bool:
+        return not str(getattr(sys.modules[name], "__file__", None) or "").startswith(project)
+
+    def snapshot(self: SysModulesSnapshot, preserve: object = None) -> None:
+        original(self, elsewhere)
+
+    monkeypatch.setattr(SysModulesSnapshot, "__init__", snapshot)
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def test_an_offer_joins_the_catalogue(outside: Path) -> None:
     assert listed.code == 0
     assert "outside/translation" in listed.out
     assert explained.code == 0
-    assert "bent: The map bends. (on tiny:Shift)" in explained.out
+    assert "    - The map bends." in explained.out
 
 
 def test_an_offer_joins_the_selftest(outside: Path) -> None:
