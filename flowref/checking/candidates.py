@@ -54,7 +54,7 @@ def _rows_in_support(support: Support, point: Array, rows: list[Array]) -> Array
     rows = [row for row in rows if np.isfinite(row).all()]
     if not rows:
         return np.zeros((0, *point.shape))
-    stacked = np.stack(rows).reshape(-1, *point.shape)
+    stacked = np.stack(rows).reshape(-1, *point.shape) + 0.0  # which makes -0 0
     return np.asarray(stacked[support.holds(stacked)])
 
 

@@ -291,6 +291,12 @@ def test_candidates_are_simpler_and_in_the_support(
         assert complexity(row) < complexity(start)
 
 
+def test_zero_has_no_sign() -> None:
+    """A reader does not ask what -0 means."""
+    found = rounder_numbers(Support.parse("real"), np.array([-0.3, 2.34]))
+    assert not np.signbit(found[found == 0]).any()
+
+
 @given(st.floats(-1e300, 1e300))
 def test_simpler_numbers_are_simpler(value: float) -> None:
     """Each costs less to read, and none is the number itself; zero has none."""
