@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from flowref.model import Array, Support
@@ -33,7 +35,13 @@ def rounder_numbers(support: Support, point: Array) -> Array:
     ``(candidates, *point.shape)``.
     """
     flat = point.reshape(-1)
-    rows = [np.ones_like(flat), np.full_like(flat, 0.5), np.round(flat), np.round(flat * 8) / 8]
+    rows = [
+        flat + 0.0,
+        np.ones_like(flat),
+        np.full_like(flat, 0.5),
+        np.round(flat),
+        np.round(flat * 8) / 8,
+    ]
     rows += [np.array([rounded_number(value, digits) for value in flat]) for digits in (1, 2, 3)]
     least = complexity(flat)
     rows = [row for row in rows if complexity(row) < least]
@@ -79,14 +87,14 @@ def simpler_numbers(value: float) -> list[float]:
 
 
 def cost(value: float) -> int:
-    """How hard a number is to read: zero, plus or minus one, then the length of its shortest
+    """How hard a number is to read: zero, plus or minus one and -0, then the length of its shortest
     decimal.
 
-    >>> cost(0.0), cost(-1.0), cost(0.5), cost(-0.25)
-    (0, 1, 3, 5)
+    >>> cost(0.0), cost(-0.0), cost(-1.0), cost(0.5), cost(-0.25)
+    (0, 1, 1, 3, 5)
     """
     if abs(value) in (0.0, 1.0):
-        return int(abs(value))
+        return int(abs(value) or math.copysign(1.0, value) < 0)
     return len(repr(value))
 
 
