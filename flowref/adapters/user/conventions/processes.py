@@ -1,6 +1,6 @@
-"""Processes that take data to noise: rates and transition probabilities of tokens, schedules of noise, stochastic
-differential equations beside their marginals, and conversions of predictions. Methods are known by names that are used
-for nothing else, and read where calls give what the names say.
+"""Finds noise processes: rate and transition matrices of tokens, noise schedules, stochastic differential
+equations with their marginals, and conversions of predictions. Methods have unmistakable names, and are
+read only if calls return what the names promise.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ TRIED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def processes_of(obj: Any) -> dict[str, Any]:
-    """What an object says of a process, as calls of a dialect."""
+    """The methods of a noise process as calls of a dialect."""
     found: dict[str, Any] = {}
     for read in (_matrices_of, _moments_of, _schedule_of, _conversions_of):
         try:
@@ -90,7 +90,7 @@ def processes_of(obj: Any) -> dict[str, Any]:
 
 
 def process_words(dialect: Dialect) -> tuple[str, ...]:
-    """What is said of a process on the line of its target: the methods and arrays that are read."""
+    """The methods and arrays that are read, for the summary line of the target."""
     read = {name: call.keywords for name in PROCESS if (call := getattr(dialect, name)) is not None}
     words = {
         "rates": "rates",
@@ -133,7 +133,9 @@ def _counts_tokens(name: str, value: Any) -> bool:
 
 
 def _time_form(obj: Any, name: str, sizes: set[int]) -> str | None:
-    """How a method gives matrices of a size for times; empty of arrays, None where it gives none."""
+    """How a method returns matrices of a size for times; empty for a stored array, None if it returns
+    none.
+    """
     value = getattr(obj, name)
     if callable(value):
         needed = signatures.required(obj, name)
@@ -153,7 +155,9 @@ def _time_form(obj: Any, name: str, sizes: set[int]) -> str | None:
 
 
 def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
-    """Matrices by several methods at shares of time, or all that are kept, one after the other."""
+    """Matrices of several methods at fractions of the time, or all stored ones, concatenated
+    ``(times, k, k)``.
+    """
     import torch
 
     found = []
@@ -168,7 +172,7 @@ def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
 
 
 def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Iterator[Any]:
-    """What a method gives at times; of one that takes two, between half of the time and all of it."""
+    """The result of a method at times; between half the time and the time, if it takes two."""
     times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * _last_time(obj)
     needed = len(
         [one for one in inspect.signature(run).parameters.values() if one.default is one.empty]
@@ -192,13 +196,13 @@ def _shares(obj: Any) -> Any:
 
 
 def _last_time(obj: Any) -> float:
-    """The last time of a process, by default one."""
+    """The final time of a process; 1 if it states none."""
     values = (signatures.attribute(obj, name) for name in ENDS)
     return next((float(one) for one in values if type(one) in (int, float) and one > 0), 1.0)
 
 
 def _steps(obj: Any, shares: Any) -> Any:
-    """Numbers of steps at shares of their number, the first of which is none."""
+    """Step indices at fractions of the number of steps, from 1 on."""
     values = (signatures.attribute(obj, name) for name in STEPS)
     count = next((one for one in values if type(one) is int and one > 1), 4)
     return (shares * count).long().clamp(1, count - 1)
@@ -223,8 +227,8 @@ def _moments_of(obj: Any) -> dict[str, Any]:
 def moments(
     obj: Any, x: Any, shares: Any, marginal: str, equation: str, event: Sequence[int]
 ) -> Any:
-    """Mean and deviation of data x ``(n, 4)`` at shares of time ``(n,)``, drift and diffusion at x, and the times:
-    ``(n, 5, 4)``.
+    """Mean and standard deviation of data x ``(n, 4)`` at fractions of the time ``(n,)``, drift and
+    diffusion at x, and the final time: ``(n, 5, 4)``.
     """
     import torch
 
@@ -238,7 +242,7 @@ def moments(
 
 
 def _for_each(value: Any, points: Any) -> Any:
-    """Numbers of points, or one for all, as one for each entry."""
+    """A number per point, or one for all, expanded to the shape of points."""
     if value.dim() and value.shape != points.shape:
         value = value.reshape(len(points), *[1] * (points.dim() - 1))
     return value.expand(points.shape)
@@ -265,8 +269,8 @@ def _schedule_of(obj: Any) -> dict[str, Any]:
 
 
 def _is_used(obj: Any, name: str) -> bool:
-    """Whether a method besides the constructor reads an array, or there is none that could: some schedules move what is
-    left after all steps on purpose, and use the variances of steps no more.
+    """Whether a method besides the constructor reads an array, or the object has no such method. Some
+    schedules rescale the cumulative products on purpose, and no longer use the variances of steps.
     """
     methods = [
         getattr(base, "__dict__", {})[one]
@@ -278,9 +282,8 @@ def _is_used(obj: Any, name: str) -> bool:
 
 
 def schedule(obj: Any, names: Sequence[str]) -> Any:
-    """The arrays of a schedule, ``(6, steps)``, nan for those that it has not: the variance of each step's noise, what is
-    left of the square of data after each, and in one step; the roots of that and of what is not left; and what was left
-    before.
+    """The arrays of a schedule, ``(6, steps)``, nan for missing ones: betas, cumulative products of alphas,
+    alphas, the roots of the products and of their complements, and the previous products.
     """
     import torch
 
@@ -324,8 +327,8 @@ def conversions(
     names: Sequence[str],
     event: Sequence[int],
 ) -> Any:
-    """What is found again of data and noise ``(n, 4)`` after they were mixed at shares of the steps: data from noise, noise
-    from data, and data from the velocity, ``(n, 3, 4)``; nan for what is not offered.
+    """Data x and noise ``(n, 4)`` recovered from their mixture at fractions of the steps: data from noise,
+    noise from data, data from the velocity, ``(n, 3, 4)``; nan for missing conversions.
     """
     import torch
 
@@ -347,7 +350,7 @@ def conversions(
 
 
 def _first(obj: Any, names: Sequence[str], *needed: int) -> str:
-    """The first of some methods that an object has, which takes so many arguments; empty where there is none."""
+    """The first of some methods with this number of arguments; empty if there is none."""
     return next(
         (
             name
@@ -364,7 +367,7 @@ def _attributes(obj: Any) -> Mapping[str, Any]:
 
 
 def _own_names(obj: Any) -> list[str]:
-    """The names of an object's own attributes, buffers among them, and of the methods that its classes define."""
+    """Names of an object's attributes, buffers included, and of the methods of its classes."""
     methods = (name for base in type(obj).__mro__ for name in vars(base))
     own = (name for name in methods if signatures.defines_method(obj, name))
     return list(dict.fromkeys([*_attributes(obj), *getattr(obj, "_buffers", {}), *own]))

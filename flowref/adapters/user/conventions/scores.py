@@ -1,4 +1,4 @@
-"""Methods of a density whose names say that they are its score, the gradient of its logarithm in a point."""
+"""Finds the score of a density, the gradient of its log-density in the data, by names and calls."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ SCORE, NOTHING = "score", "none"
 
 
 def score_methods(obj: Any, density: str, chosen: Mapping[str, str]) -> list[str]:
-    """The methods of an object that may be the gradient of the log-density that is the method ``density``, those
-    first whose names say it. Raises: `SpecError` where a user names one that it has not.
+    """The methods that may be the gradient of the method ``density``, unmistakable names first. Raises
+    `SpecError` if the user names a method that does not exist.
     """
-    told = chosen.get(SCORE, "")
-    if told and told != NOTHING:
-        signatures.demand(obj, SCORE, told, ", or none")
-    if told:
-        return [] if told == NOTHING else [told]
-    named = [name for name in _own_methods(obj) if _is_named_so(name)]
-    found = [name for name in named if _is_asked_alike(obj, name, density)]
+    declared = chosen.get(SCORE, "")
+    if declared and declared != NOTHING:
+        signatures.demand(obj, SCORE, declared, ", or none")
+    if declared:
+        return [] if declared == NOTHING else [declared]
+    named = [name for name in _own_methods(obj) if _is_score_name(name)]
+    found = [name for name in named if _has_same_signature(obj, name, density)]
     return sorted(found, key=lambda name: not GRADIENTS.fullmatch(normalized_name(name)))
 
 
 def is_doubtful(obj: Any, name: str, entries: int) -> bool:
-    """Whether what a method returns in the shape of points may be something else: a number for each, where an event
-    has one entry, or what its own documentation calls so.
+    """Whether the method may be another score: a number per point, if an event has one entry, or a
+    Fisher score and the like by its docstring.
     """
     if GRADIENTS.fullmatch(normalized_name(name)):
         return False
@@ -52,15 +52,15 @@ def is_doubtful(obj: Any, name: str, entries: int) -> bool:
 
 
 def doubt_hint(name: str) -> str:
-    """What is said of a method that is not read."""
-    return f"{name}() was not looked at: if it is the gradient of log_prob in x add ?{SCORE}={name}"
+    """The hint for a method that is not tested."""
+    return f"{name}() is not tested: if it is the gradient of log_prob in x add ?{SCORE}={name}"
 
 
 def settle_score(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...], tuple[str, ...]]:
-    """The dialect of a density with its score, where a method gives the shape of points, in a batch and of one by
-    itself, and the same in every random state; what is said of it, and of a method that is not read.
+    """The dialect with the score of its density, remarks on it, and hints. A score returns the shape of
+    ``x`` ``(n, *event)``, for a batch and for one row, and is the same in every random state.
     """
     asked = list(_calls_within(dialect.log_prob))
     density = next((str(one.keywords["method"]) for one in asked if one.keywords.get("method")), "")
@@ -77,7 +77,7 @@ def settle_score(
 
 
 def _called_as(density: Any, call: Any) -> Any:
-    """How a score is called where the log-density is called so: with its context first, on arrays of numpy."""
+    """The call of a score in the form of the log-density's: context first, or on numpy arrays."""
     functions = {one.func for one in _calls_within(density)}
     if calls.context_first in functions:
         call = partial(calls.context_first, call=call)
@@ -87,25 +87,25 @@ def _called_as(density: Any, call: Any) -> Any:
 
 
 def _calls_within(call: Any) -> Iterator[partial[Any]]:
-    """A call, and those that it is made of."""
+    """Yields a call and the calls that it wraps."""
     while isinstance(call, partial):
         yield call
         call = call.keywords.get("call") or call.keywords.get("ask")
 
 
 def score_named(obj: Any, x: Any, context: Any, method: str) -> Any:
-    """The gradient of the log-density at each point, by a method, in the shape of points."""
+    """The score at each point by a method, ``(n, *event)``."""
     return calls.log_prob_named(obj, x, context, method).reshape(x.shape)
 
 
 def _gives_points(obj: Any, name: str, density: Any, x: Any, context: Any) -> bool:
-    """Whether a method gives the shape of points, axes of one aside, the same in every random state."""
+    """Whether a method returns the shape of points up to axes of length one, deterministically."""
     ask = _called_as(density, partial(calls.log_prob_named, method=name))
     try:
         one, other = told_twice(lambda: ask(obj, x.clone(), context).detach())
         single = ask(obj, x[:1].clone(), None if context is None else context[:1])
         alike = one.is_floating_point() and bool(((one == other) | one.isnan()).all())
-    except Exception:  # it is asked otherwise, or is something else
+    except Exception:  # it has another signature
         return False
     rows, first = ([size for size in tuple(some.shape) if size != 1] for some in (x, x[:1]))
     found, of_first = ([size for size in tuple(some.shape) if size != 1] for some in (one, single))
@@ -117,14 +117,14 @@ def _own_methods(obj: Any) -> Iterator[str]:
     return (name for name in names if signatures.defines_method(obj, name))
 
 
-def _is_named_so(name: str) -> bool:
+def _is_score_name(name: str) -> bool:
     word = normalized_name(name)
     return bool(GRADIENTS.fullmatch(word) or SCORE_METHODS.fullmatch(word))
 
 
-def _is_asked_alike(obj: Any, name: str, density: str) -> bool:
-    """Whether a method takes what the log-density takes, in its order, and no time or scale besides; and does not
-    find differences of the log-density, which are no more than near its gradient.
+def _has_same_signature(obj: Any, name: str, density: str) -> bool:
+    """Whether a method takes the arguments of the log-density, in that order, and no further time or
+    scale. Methods that call the log-density twice are finite differences, which are inexact.
     """
     own, others = (signatures.method_parameters(obj, one) for one in (name, density))
     asked, given = (
