@@ -10,7 +10,7 @@ import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,7 @@ os.environ["COLUMNS"] = "100"
 ROWS = json.loads((Path(__file__).parent / "rows.json").read_text(encoding="utf-8"))
 # Seconds since 1970: where continuous integration has a limit, no test begins after it (.ci/run).
 UNTIL = os.environ.get("FLOWREF_UNTIL")
+BEGUN = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -78,6 +79,20 @@ def pytest_runtest_setup() -> None:
     """What has no time left is skipped, and counted in the summary."""
     if UNTIL is not None and time.time() > float(UNTIL):
         pytest.skip("not run: no time is left (FLOWREF_UNTIL)")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Seconds of the processor are kept beside those of the clock, which depend on what else runs."""
+    item.stash[BEGUN] = sum(os.times()[:4])
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    done = yield
+    item.user_properties.append(("processor", f"{sum(os.times()[:4]) - item.stash[BEGUN]:.3f}"))
+    return done
 
 
 settings.register_profile(

@@ -14,6 +14,9 @@ JUNIT = """<testsuites><testsuite>
 <testcase classname="properties.a.test_b" name="test_c[2]" time="3.0"/>
 <testcase classname="properties.a.test_b" name="test_c[3]" time="0.0"><skipped/></testcase>
 <testcase classname="properties.a.test_b" name="test_once" time="40.0"/>
+<testcase classname="properties.a.test_b" name="test_quick[1]" time="9.0"><properties>
+<property name="processor" value="0.5"/></properties></testcase>
+<testcase classname="properties.a.test_b" name="test_quick[2]" time="0.5"/>
 </testsuite></testsuites>
 """
 
@@ -32,7 +35,9 @@ def test_as_many_rows_are_kept_as_take_a_few_seconds(
 def test_a_table_is_written_from_what_tests_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that were skipped do not count, and a test of one row is not in it."""
+    """Rows that were skipped do not count, a test of one row is not in it, and seconds of the processor
+    come before those of the clock.
+    """
     (tmp_path / "junit.xml").write_text(JUNIT)
     monkeypatch.setattr(durations, "TABLE", tmp_path / "rows.json")
     assert durations.main([str(tmp_path / "junit.xml")]) == 0
