@@ -90,6 +90,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """They are written into the file of ``--junitxml``."""
     done = yield
     item.user_properties.append(("processor", f"{sum(os.times()[:4]) - item.stash[BEGUN]:.3f}"))
     return done
