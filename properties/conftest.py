@@ -30,7 +30,6 @@ os.environ["COLUMNS"] = "100"
 ROWS = json.loads((Path(__file__).parent / "rows.json").read_text(encoding="utf-8"))
 # Seconds since 1970: where continuous integration has a limit, no test begins after it (.ci/run).
 UNTIL = os.environ.get("FLOWREF_UNTIL")
-BEGUN = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -82,18 +81,15 @@ def pytest_runtest_setup() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Seconds of the processor are kept beside those of the clock, which depend on what else runs."""
-    item.stash[BEGUN] = sum(os.times()[:4])
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """They are written into the file of ``--junitxml``."""
-    done = yield
-    item.user_properties.append(("processor", f"{sum(os.times()[:4]) - item.stash[BEGUN]:.3f}"))
-    return done
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Processor seconds of a test without its fixtures are written into the file of ``--junitxml``; those
+    of the clock depend on what else runs.
+    """
+    begun = sum(os.times()[:4])
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("processor", f"{sum(os.times()[:4]) - begun:.3f}"))
 
 
 settings.register_profile(
