@@ -33,7 +33,7 @@ BESIDE = {
 REMEDIES = {
     "inverse": "say ?inverse=NAME if a method is one",
     "sample": "say ?sample=NAME if a method draws",
-    "base_log_prob": "give it a base that has log_prob",
+    "base_log_prob": "give the flow an attribute `base` with `log_prob` to have this checked",
 }
 # Abilities that exist only along perturbed parameters.
 ALONG = frozenset({"along", "slope"})

@@ -94,7 +94,7 @@ def check_lines(
     verdicts: Sequence[Verdict], accepted: Container[str] = (), *, verbose: bool = False
 ) -> list[str]:
     """Return a line for each check that was made, in the order of `CHECKS`, and one for each reason
-    why others were skipped. ``accepted``: laws that are known to fail; ``verbose``: with the
+    why others were skipped, or for what makes them possible. ``accepted``: laws that are known to fail; ``verbose``: with the
     conditions of proofs.
     """
     by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
@@ -109,7 +109,7 @@ def check_lines(
     reasons: dict[str, list[str]] = {}
     for check, verdict in shown:
         if _word(verdict, accepted) == SKIPPED:
-            reasons.setdefault(clean(verdict.reason), []).append(check.words)
+            reasons.setdefault(clean(verdict.remedy or verdict.reason), []).append(check.words)
     for reason, words in reasons.items():
         which = words[0] if len(words) == 1 else f"{len(words)} checks"
         found.append(f"{SKIPPED:<8} {which}: {reason}")

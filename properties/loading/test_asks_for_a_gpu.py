@@ -1,4 +1,4 @@
-"""Code that asks for a GPU is judged on the processor, and its line says so."""
+"""Code that asks for a GPU is judged on the CPU, and its line says so."""
 
 from __future__ import annotations
 

@@ -71,3 +71,4 @@ def test_parameters_that_no_map_uses_leave_the_layers_its_parts(slip: int, statu
     """As those of a base do: a log-det that is forgotten is found among them."""
     verdict = check(f"{Path(__file__)}:Flow?slip={slip}", "composition/parts")
     assert verdict.status is status
+    assert (verdict.size is not None) is (status is Status.VIOLATED)

@@ -163,7 +163,9 @@ def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
             return steps.Located(failed=one_line(error))
         kind = "TypeError" if isinstance(refusal, TypeError) else "RuntimeError"
         line = " ".join(str(refusal).split())[:LONGEST]
-        return steps.Located(refused=f"{kind}: {line}{user_code_location(refusal)}")
+        made = getattr(refusal, "made", "")
+        place = f" ({made} makes a tensor on the CPU)" if made else user_code_location(refusal)
+        return steps.Located(refused=f"{kind}: {line}{place}")
 
 
 def _tf32(device: Device) -> bool:

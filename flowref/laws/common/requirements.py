@@ -7,6 +7,8 @@ from flowref.model.abilities import Flow
 from flowref.model.not_judged import UNMOVED
 
 COUPLED = "its rows interact by definition: it normalizes by the batch in eval mode too, or they are members of a set"
+# The circumstances of users in which float64 objects are observed.
+IN_DOUBLE = "with the model in float64 and the default dtype float32,"
 DRAWN = "its log-det is drawn at random, and judged by its mean: map/log-det[estimate]"
 
 

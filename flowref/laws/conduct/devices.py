@@ -52,7 +52,7 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
     effort=1,
     size=3,
     scales=GIVEN,
-    source="torch.randn(n, d) draws on the processor, whatever device the parameters are on",
+    source="torch.randn(n, d) draws on the CPU, whatever device the parameters are on",
 )
 def device_unmentioned(flow: Living, batch: Batch) -> Residual:
     """After .to(device), calls and training steps run and return there. For code that mentions no
@@ -78,7 +78,7 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
         found.look(
             flow, "a training step", [Train(), learn], [Train(), Move(flow.device), There(learn)]
         )
-    return found.residual(len(batch.x), "after .to(device) {}")
+    return found.residual(len(batch.x), f"{_place(flow)} {{}}")
 
 
 @law(
@@ -100,7 +100,7 @@ def device_after_use(flow: Living, batch: Batch) -> Residual:
         found.look(
             flow, probe.name, [Move(flow.device), There(run)], [run, Move(flow.device), There(run)]
         )
-    return found.residual(len(batch.x), "after a call on the processor and .to(device) {}")
+    return found.residual(len(batch.x), f"after a call on the CPU, {_place(flow)} {{}}")
 
 
 @law(
@@ -130,7 +130,7 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
         yield first.out, second.out
 
     probed = [one for one in probes(flow, batch, calls=POINTWISE) if not random(flow, one)]
-    return agree(probed, outcomes, f"on {flow.device or 'another device'} its results differ")
+    return agree(probed, outcomes, f"{_place(flow)} its results differ")
 
 
 class Found:
@@ -177,6 +177,10 @@ class Found:
         )
 
 
+def _place(flow: Living) -> str:
+    return f"on {flow.device or 'a simulated GPU'}"
+
+
 def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
     """The fault of a history, and any other error."""
     outcomes, error = attempt(flow.play, life)
@@ -189,7 +193,7 @@ def _device_step_fault(one: Located) -> str:
     """The fault of a step on another device."""
     if one.refused:
         return f"raised {one.refused}"
-    return f"returned its {' and '.join(one.left)} on the processor" if one.left else ""
+    return f"returned its {' and '.join(one.left)} on the CPU" if one.left else ""
 
 
 def _probes(flow: Flow, batch: Batch) -> list[Probe]:

@@ -19,6 +19,7 @@ from flowref.laws.common.probes import (
     probes,
 )
 from flowref.laws.common.requirements import (
+    IN_DOUBLE,
     calculated,
     has_modules,
     has_parameters,
@@ -237,9 +238,8 @@ def torn(flow: Flow, batch: Batch) -> str:
     if usual <= TORN or (plain := _gap(flow, batch)) >= TORN / 1e3:
         return ""
     return (
-        f"under the float32 default dtype forward, inverse and log-det disagree by {usual:.1e}, "
-        "as with a constant rounded in "
-        f"one; under the float64 default dtype by {plain:.1e}"
+        f"{IN_DOUBLE} forward, inverse and log-det disagree by {usual:.1e}, as with a constant "
+        f"rounded in one; with default dtype float64 by {plain:.1e}"
     )
 
 
@@ -288,7 +288,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     names = ("value", "log-det")
     observations, error = watched(flow, batch, calls=POINTWISE)
     if "dtype" in error:
-        return flags(True, len(batch.x), f"under the float32 default dtype {error}")
+        return flags(True, len(batch.x), f"{IN_DOUBLE} {error}")
     seen = [
         f"the {name} of {which} is {dtype}"
         for which, observation in observations
