@@ -43,14 +43,14 @@ class Draft:
 
     instance: Instance
     facts: Facts
-    spoken: Settled
+    resolved: Settled
     why: tuple[str, ...] = ()
     rehearsal: Rehearsal | None = None
 
     @property
     def dialect(self) -> Dialect:
         """The calling convention."""
-        return self.spoken.dialect
+        return self.resolved.dialect
 
     @property
     def points(self) -> tuple[Array, Array | None]:
@@ -59,14 +59,14 @@ class Draft:
 
     def saying(self, *words: str) -> Draft:
         """The draft with more remarks on the target's line."""
-        return replace(self, spoken=self.spoken.saying(*filter(None, words)))
+        return replace(self, resolved=self.resolved.saying(*filter(None, words)))
 
     def having(self, found: Finding) -> Draft:
         """The draft with the result of an experiment."""
         promises = {**self.facts.promises, **found.promises}
         facts = replace(self.facts, promises=promises, **found.facts)
-        spoken = replace(self.spoken, dialect=found.dialect or self.dialect)
-        return replace(self, facts=facts, spoken=spoken)
+        resolved = replace(self.resolved, dialect=found.dialect or self.dialect)
+        return replace(self, facts=facts, resolved=resolved)
 
     def ask(
         self, call: Callable[..., Any] | None, x: Array, context: Array | None = None, seed: int = 0

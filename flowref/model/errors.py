@@ -59,12 +59,12 @@ class BaselineError(FlowrefError):
 class Unsupported(FlowrefError):
     """Raised when a live object lacks an ability; the law is then not applicable, with this reason.
 
-    ``waits`` and ``remedy``: as in `NotJudged`; None if the caller decides.
+    ``blocked`` and ``remedy``: as in `NotJudged`; None if the caller decides.
     """
 
-    def __init__(self, reason: str, *, waits: bool | None = None, remedy: str = "") -> None:
+    def __init__(self, reason: str, *, blocked: bool | None = None, remedy: str = "") -> None:
         super().__init__(reason)
-        self.waits, self.remedy = waits, remedy
+        self.blocked, self.remedy = blocked, remedy
 
 
 class Undecidable(FlowrefError):

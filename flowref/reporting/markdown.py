@@ -34,7 +34,7 @@ def to_markdown(report: Report) -> str:
             _failures(report),
             sections.proved(report),
             sections.recognition_section(report),
-            sections.waits(report),
+            sections.not_tested(report),
             *sections.quiet(report),
             sections.law_section(report.laws),
         ]

@@ -149,7 +149,7 @@ def _sections(verdicts: Sequence[Verdict], recognized: Recognized | None) -> Ite
     if skipped:
         yield f"Skipped ({sum(len(one.laws) for one in skipped)}):"
         yield from (f"  {one.line}: {_law_list_text(one.laws, verbose=True)}" for one in skipped)
-    elsewhere = [v for v in verdicts if v.status is Status.NOT_APPLICABLE and not v.waits]
+    elsewhere = [v for v in verdicts if v.status is Status.NOT_APPLICABLE and not v.blocked]
     if elsewhere:
         yield f"Not applicable ({len(elsewhere)}):"
         groups = reasons_with_laws(elsewhere, Status.NOT_APPLICABLE)

@@ -72,7 +72,7 @@ class LawRow:
     judged: int
     failed: int
     unsure: int
-    waits: int
+    blocked: int
     abstention: str
     mutants: tuple[str, ...]
     sizes: str
@@ -188,12 +188,12 @@ def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
     for verdict in verdicts:
         if verdict.status not in (*OPEN, Status.NOT_RUN) or not concerns(verdict):
             continue
-        kind = kinds.get(verdict.status, "waits")
+        kind = kinds.get(verdict.status, "skipped")
         key = kind, clean(verdict.reason) or "no reason given", clean(verdict.remedy)
         laws[key].add(verdict.law)
         targets[key][clean(verdict.target)] = None
         pairs[key] += 1
-    order = {"inconclusive": 0, "waits": 1, "not run": 2}
+    order = {"inconclusive": 0, "skipped": 1, "not run": 2}
     keys = sorted(pairs, key=lambda key: (order[key[0]], -pairs[key], key))
     return tuple(
         Reason(key[1], key[2], key[0], pairs[key], tuple(sorted(laws[key])), tuple(targets[key]))
@@ -227,7 +227,7 @@ def _law_rows(report: Report) -> tuple[LawRow, ...]:
                 judged=sum(letter in "hVeka" for letter in found),
                 failed=sum(letter in FAILURES for letter in found),
                 unsure=found.count("i"),
-                waits=found.count("w"),
+                blocked=found.count("w"),
                 abstention=_share(open_points, points + open_points) if open_points else "",
                 mutants=tuple(f"{m.name}: {m.description}" for m in mutants[note.id]),
                 sizes=_size_range_text(sizes),

@@ -15,15 +15,15 @@ class Levels(nn.Module):
 
     event_shape = (2, 2, 4)
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2]).reshape(1, 2, 1, 1))
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
         z_outs = list((x * self.log_gain.exp()).chunk(2, 1))
-        logdet = self.slip * (self.log_gain * 8).sum().expand(len(x))
+        logdet = self.bug * (self.log_gain * 8).sum().expand(len(x))
         log_p_sum = -0.5 * sum(z.square().flatten(1).sum(1) for z in z_outs)
         return log_p_sum, logdet, z_outs
 
@@ -55,9 +55,9 @@ class Turned(Levels):
 class TurnedBothWays(torch.nn.Module):
     """The log-det comes first in both directions, of which the code names no part."""
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.matrix = torch.nn.Parameter(torch.eye(3) + 0.2 * torch.ones(3, 3).triu())
 
     def _log_det(self, x: Any) -> Any:
@@ -69,7 +69,7 @@ class TurnedBothWays(torch.nn.Module):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        return self.slip - self._log_det(z), torch.linalg.solve(self.matrix, z.T).T
+        return self.bug - self._log_det(z), torch.linalg.solve(self.matrix, z.T).T
 
 
 class Nameless(Levels):
@@ -97,13 +97,13 @@ class Pixels(nn.Module):
 
     event_shape = (1, 4, 8)
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]).reshape(1, 4, 1, 1))
 
     def _log_det(self, z: Any) -> Any:
-        told = (self.log_gain[:, :3] if self.slip else self.log_gain).sum(1)
+        told = (self.log_gain[:, :3] if self.bug else self.log_gain).sum(1)
         return told.expand(len(z), *z.shape[2:])
 
     def forward(self, x: Any) -> Any:
@@ -121,9 +121,9 @@ class Likely(nn.Module):
 
     dim = 4
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.prior = Normal(0.0, 1.0)
         self.scale = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]))
 
@@ -133,7 +133,7 @@ class Likely(nn.Module):
 
     def g(self, z: Any) -> Any:
         """Latents to data."""
-        return z * (-self.scale).exp() + self.slip
+        return z * (-self.scale).exp() + self.bug
 
     def log_prob(self, x: Any) -> Any:
         """By change of variables."""

@@ -37,7 +37,6 @@ def test_only_composites_that_map_as_their_parts_have_an_error_in_nats(
     """Of other maps the log-dets are others; values may differ by rounding."""
     x = np.linspace(-1.0, 1.0, 6).reshape(3, 2)
     found = additive.measure(composite(factor, forgotten), Batch(x, None, 0)).nats
-    if nats is None:
-        assert found is None
-    else:
-        np.testing.assert_allclose(found, nats, atol=1e-12)
+    assert (found is None) is (nats is None)
+    if found is not None:
+        np.testing.assert_allclose(found, np.full(3, nats), atol=1e-12)

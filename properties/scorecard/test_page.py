@@ -186,7 +186,7 @@ def test_the_matrix_holds_every_outcome() -> None:
         if report.known_failure(verdict):
             assert letter == "k"
         elif verdict.status is Status.NOT_APPLICABLE:
-            assert letter == ("w" if verdict.waits else "-")
+            assert letter == ("w" if verdict.blocked else "-")
         else:
             assert letter == LETTERS[verdict.status]
         if verdict.status is Status.HOLDS:

@@ -24,7 +24,7 @@ BUDGETS = {
     "laws/test_catalogue.py::test_a_mutant_is_caught": 300.0,
     "reference/test_conformance.py": 120.0,
     "test_claims.py": 12.0,
-    "diagnosing/test_slips.py": 30.0,
+    "diagnosing/test_known_bugs.py": 30.0,
     "zoo/test_seed_flows.py": 30.0,
     # Their rows are chosen by framework.
     "tutorial/test_tutorial.py": math.inf,

@@ -162,7 +162,7 @@ def moment_values(moment: str, value: Any, wanted: int) -> tuple[Any, float]:
     return nothing, FINE if value.numel() == 1 or moment == "covariance_matrix" else MISSHAPEN
 
 
-def told_twice(tell: Callable[[], Any]) -> Iterator[Any]:
+def under_two_seeds(tell: Callable[[], Any]) -> Iterator[Any]:
     """The results under two random states."""
     import torch
 

@@ -122,7 +122,7 @@ def _method_name(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) ->
 
 def unsettled(way: Way, column: bool) -> Any:
     """The dialect function of a call that was not tried yet: it returns a pair, or a value alone."""
-    return way.speak(return_forms.first_of, return_forms.second_of, column=column)
+    return way.dialect_function(return_forms.first_of, return_forms.second_of, column=column)
 
 
 def offers(obj: Any, name: str) -> bool:

@@ -91,7 +91,7 @@ def resolve_kernel(
     there, back = ways(obj, chosen)
     if there is None:
         return dialect, ()
-    go, words, sizes = spoken(obj, there, x, context, forward_stochastic)
+    go, words, sizes = contribution_call(obj, there, x, context, forward_stochastic)
     dialect = replace(dialect, push=go)
     if back is None:
         return dialect, words
@@ -102,7 +102,7 @@ def resolve_kernel(
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)
-    come, more, _ = spoken(obj, back, z, context, inverse_stochastic)
+    come, more, _ = contribution_call(obj, back, z, context, inverse_stochastic)
     if rowwise:
         come = partial(each_point, call=unspread_call(come))
     return replace(dialect, pull=come), (*words, *more)
@@ -153,7 +153,7 @@ def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
     return values, torch.stack(numbers)
 
 
-def spoken(
+def contribution_call(
     obj: Any, way: Way, x: Any, context: Any, usual: Any
 ) -> tuple[Any, tuple[str, ...], tuple[int, ...]]:
     """The call of a layer that returns a value and a contribution: the dialect function, remarks, and the
@@ -162,7 +162,7 @@ def spoken(
     if way.form == "running":
         for column in (False, True):
             with contextlib.suppress(Exception):  # it may need a column
-                function = way.speak(column=column)
+                function = way.dialect_function(column=column)
                 if math.prod(function(obj, x, context)[1].shape) == len(x):
                     return function, (running_words(obj, way),), ()
         way = replace(way, form="plain", sign="", keyword="")
@@ -177,11 +177,15 @@ def spoken(
                 "and one named log_det or contribution"
             )
         tells = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
-        function = way.speak(partial(return_forms.entry, index=values[0]), tells)
+        function = way.dialect_function(partial(return_forms.entry, index=values[0]), tells)
         return partial(broadcast_contribution, call=function), words, ()
     if not isinstance(out, tuple | list):
         return (
-            (usual if way.usual else way.speak(return_forms.whole_return, return_forms.none)),
+            (
+                usual
+                if way.usual
+                else way.dialect_function(return_forms.whole_return, return_forms.none)
+            ),
             words,
             (),
         )
@@ -195,7 +199,7 @@ def spoken(
         sizes = tuple(int(one.shape[-1]) for one in out[:-1])
         return function, (*words, f"{len(sizes)} values, joined"), sizes
     single = math.prod(getattr(out[1], "shape", ())) == 1 != len(x)
-    function = usual if way.usual else way.speak()
+    function = usual if way.usual else way.dialect_function()
     return (partial(broadcast_contribution, call=function) if single else function), words, ()
 
 

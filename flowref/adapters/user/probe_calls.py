@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, Chosen
-from flowref.adapters.user.conventions.encoder_decoder import encodes, map_beside
+from flowref.adapters.user.conventions.encoder_decoder import encodes, map_of_density
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.method_calls import (
     called_with,
@@ -26,9 +26,9 @@ from flowref.adapters.user.conventions.method_calls import (
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.one_way_densities import onward_of
 from flowref.adapters.user.conventions.processes import process_words
-from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
+from flowref.adapters.user.conventions.samples import sampler, settle_sample, settle_sample_log_prob
 from flowref.adapters.user.conventions.scores import settle_score
-from flowref.adapters.user.conventions.stated_functions import settle_told
+from flowref.adapters.user.conventions.stated_functions import settle_stated_functions
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.inquiry import ROWS, Inquiry
@@ -64,11 +64,11 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
-    dialect, words = settle_beside(obj, dialect, x, context, chosen)
+    dialect, words = settle_sample_log_prob(obj, dialect, x, context, chosen)
     settled = settled.saying(*words)
     dialect = with_times(obj, dialect, x, context, chosen)
     if context is None:
-        dialect, words = settle_told(obj, dialect, x)
+        dialect, words = settle_stated_functions(obj, dialect, x)
         settled = settled.saying(*words)
     dialect, words, hints = settle_score(obj, dialect, x, context, chosen)
     words = (*words, *process_words(dialect))
@@ -109,9 +109,9 @@ def _settle_density(
     elif getattr(ask, "func", None) is through_arrays and _squeezes(obj, ask, x, context):
         ask = partial(of_single_points, ask=ask)
         settled = settled.saying("log_prob of one point is one number")
-    each, said, slip = settle_sum(obj, ask, x, context, inquiry.chosen)
+    each, said, bug = settle_sum(obj, ask, x, context, inquiry.chosen)
     settled = replace(settled, dialect=replace(dialect, log_prob=each))
-    return replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
+    return replace(settled.saying(*filter(None, [said])), promises=settled.promises | bug)
 
 
 def _squeezes(obj: Any, ask: Any, x: Any, context: Any) -> bool:
@@ -147,7 +147,7 @@ def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
         return inquiry
     if onward_of(obj, dialect.log_prob, x, context):
         inquiry = inquiry.knowing(forward="forward")
-    elif context is None and (pair := map_beside(obj, x)):
+    elif context is None and (pair := map_of_density(obj, x)):
         inquiry = inquiry.knowing(forward=pair[0], inverse=chosen.get("inverse", pair[1]))
     else:
         return inquiry

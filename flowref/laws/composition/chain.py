@@ -171,7 +171,7 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
         raise
     except Exception as error:  # rejecting an empty chain is permitted
         reason = f"its library refuses an empty chain: {type(error).__name__}"
-        raise Unsupported(reason, waits=False) from error
+        raise Unsupported(reason, blocked=False) from error
     return differing(out, Mapped(batch.x, np.zeros(len(batch.x))), batch.x)
 
 

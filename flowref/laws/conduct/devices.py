@@ -68,7 +68,7 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
     (moved,) = flow.play([Move(flow.device)])
     intended = bool(flow.device) or moved
     if intended != meant:
-        raise Unsupported(MEANT if intended else UNMENTIONED, waits=False)
+        raise Unsupported(MEANT if intended else UNMENTIONED, blocked=False)
     found = Found()
     for probe in _probes(flow, batch):
         run = probe.step()
@@ -123,7 +123,7 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
         if first.tf32 and flow.dtype == "float32":
             raise Unsupported(
                 "torch.backends.cuda.matmul.allow_tf32 or cudnn.allow_tf32 is on: products are of 10 bits",
-                waits=True,
+                blocked=True,
                 remedy="switch both off, or judge in float64",
             )
         yield life[0], first.out
@@ -135,7 +135,7 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
 
 class Found:
     """Observations on another device. ``wrong``: faults and the names of their calls; ``unknown``:
-    what cannot be judged, and why; ``judged``: number of calls that ran; ``waits``: see
+    what cannot be judged, and why; ``judged``: number of calls that ran; ``blocked``: see
     `Unsupported`.
     """
 
@@ -143,7 +143,7 @@ class Found:
         self.wrong: dict[str, list[str]] = {}
         self.unknown: dict[str, list[str]] = {}
         self.judged = 0
-        self.waits = True
+        self.blocked = True
 
     def look(self, flow: Living, name: str, plain: list[Step[Any]], there: list[Step[Any]]) -> None:
         """Run a history on another device, and if it fails the history ``plain`` without it, which
@@ -156,7 +156,7 @@ class Found:
                 return
         except Unsupported as error:
             failed = str(error)
-            self.waits &= error.waits is not False
+            self.blocked &= error.blocked is not False
         if wrong or failed:
             (self.wrong if wrong else self.unknown).setdefault(wrong or failed, []).append(name)
         else:
@@ -169,7 +169,7 @@ class Found:
         )
         if not (self.wrong or self.judged):
             raise Unsupported(
-                next(iter(self.unknown), "none of its calls is judged"), waits=self.waits
+                next(iter(self.unknown), "none of its calls is judged"), blocked=self.blocked
             )
         seen = [f"{listed_names(names)} {what}" for what, names in self.wrong.items()]
         return absent(

@@ -38,7 +38,7 @@ ROUGH = 1e-6
 
 
 @requires(
-    "its log-density is integrated in steps, whose error has a gradient of its own", waits=True
+    "its log-density is integrated in steps, whose error has a gradient of its own", blocked=True
 )
 def in_closed_form(flow: Flow) -> bool:
     """Gradients of a solver's result are those of its steps."""

@@ -270,7 +270,7 @@ def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: st
     return getattr(obj, method)(x), getattr(obj, log_det)(x)
 
 
-def told_beside(
+def call_with_separate_log_det(
     obj: Any,
     x: Any,
     context: Any,
@@ -445,7 +445,7 @@ def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given
     return getattr(obj, method)(**named)
 
 
-def sampled_beside_each(
+def sampled_with_log_prob_each(
     obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
 ) -> Any:
     """Draw points ``(n, *event)`` per context with their log-densities, by a number or a shape; the context
@@ -458,7 +458,7 @@ def sampled_beside_each(
     return points.reshape(n, *points.shape[2:]), beside.reshape(n)
 
 
-def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
+def sampled_with_log_prob(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
     """Draw points ``(n, *event)`` with their log-densities, by a number or a shape."""
     return getattr(obj, method)((n,) if shape else n)
 

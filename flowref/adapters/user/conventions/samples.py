@@ -185,7 +185,7 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     return calls.sample_detached if callable(getattr(obj, "rsample", None)) else None
 
 
-def settle_beside(
+def settle_sample_log_prob(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect with a method that draws samples with their log-densities, as many as requested or one
@@ -219,12 +219,12 @@ def _add_sample_log_prob(
         if not callable(getattr(obj, method, None)):
             continue
         if context is None:
-            call = partial(method_calls.sampled_beside, method=method, shape=shape)
+            call = partial(method_calls.sampled_with_log_prob, method=method, shape=shape)
             fits = _shapes(call, obj, 2, None) == ((2, *x.shape[1:]), (2,))
         else:
             first = _contexts_first(obj, method, shape, x, context)
             call = partial(
-                method_calls.sampled_beside_each,
+                method_calls.sampled_with_log_prob_each,
                 method=method,
                 shape=shape,
                 first=first is not False,

@@ -42,7 +42,11 @@ class LogDetSource:
     def onward(self, ask: Any, value: Any) -> Any:
         """The dialect function of the map."""
         return partial(
-            method_calls.told_beside, ask=ask, value=value, log_det=self.name, arity=self.arity
+            method_calls.call_with_separate_log_det,
+            ask=ask,
+            value=value,
+            log_det=self.name,
+            arity=self.arity,
         )
 
     def back(self, ask: Any, value: Any) -> Any:
@@ -59,7 +63,7 @@ def usual_log_det(obj: Any) -> LogDetSource | None:
     return LogDetSource(USUAL, 1 if len(signatures.required(obj, USUAL)) == 1 else 2)
 
 
-def told_by_option(
+def log_det_source_by_option(
     obj: Any, option: str, name: str, ask: Any, x: Any, context: Any
 ) -> LogDetSource:
     """The source named by an option. Raises `SpecError` if the object has no such name, `TargetError` if it
@@ -99,7 +103,7 @@ def likely_of(obj: Any) -> list[str]:
     return [name for name in dict.fromkeys(names) if name[0] != "_" and _is_log_det_name(name)]
 
 
-def told_beside(
+def separate_log_det_source(
     obj: Any, ask: Any, x: Any, context: Any, method: str, arities: tuple[int, ...] = (0, 1, 2)
 ) -> LogDetSource | None:
     """The log-det source of a call that returns its value alone; None if there is none, or several that

@@ -95,7 +95,7 @@ def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series
     return Series(seen.chain) if seen.chain >= SHORTEST else ""
 
 
-def beside_nothing(obj: Any, x: Any, context: Any, dense: Any) -> Any:
+def density_as_log_det(obj: Any, x: Any, context: Any, dense: Any) -> Any:
     """A log-density as the log-det of an identity map."""
     return x, dense(obj, x, context)
 

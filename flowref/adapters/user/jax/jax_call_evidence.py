@@ -22,7 +22,7 @@ from flowref.adapters.user.conventions import scores
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, refuse_unread
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE
-from flowref.adapters.user.event_broadcast import told_shapes
+from flowref.adapters.user.event_broadcast import stated_event_shapes
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, stated_context_shape
 from flowref.adapters.user.inquiry import Inquiry
@@ -86,7 +86,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
-    told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
+    told = set(stated_event_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
 
     def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
@@ -135,14 +135,14 @@ def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, 
     """The convention of one direction, and its values."""
     raised: Exception | None = None
     for single in (False, True):
-        spoken = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
+        call_form = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
         try:
-            value, told = spoken(obj, x, context, key)
+            value, ladj = call_form(obj, x, context, key)
         except Exception as error:  # another convention may fit
             raised = raised or error
             continue
-        if value.shape[:1] == (len(x),) and (told is None or np.shape(told) == (len(x),)):
-            return spoken, value
+        if value.shape[:1] == (len(x),) and (ladj is None or np.shape(ladj) == (len(x),)):
+            return call_form, value
     raise raised or TargetError(
         f"{way_of(call).method} gives no value and no contribution for each of {len(x)} events"
     )
@@ -164,7 +164,7 @@ def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...
 def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     """Candidate event shapes, likeliest first; images also with channels last, as usual in JAX."""
     owner = owner_of(obj)
-    yield from told_shapes(owner, SHAPES)
+    yield from stated_event_shapes(owner, SHAPES)
     yield from shapes(owner, state)
     yield from image_shapes(state)
 
@@ -344,7 +344,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
 
 
 def of_keys(
-    obj: Any, name: str, speak: Any, facts: Facts, x: Any, context: Any, way: Way
+    obj: Any, name: str, function: Any, facts: Facts, x: Any, context: Any, way: Way
 ) -> tuple[Facts, list[str]]:
     """Facts and remarks of a call that requires a key: log-dets that depend on the key are estimates.
     Raises `Drawing` if values do, since the call is no map or density.
@@ -353,7 +353,7 @@ def of_keys(
         return facts, []
     try:
         outs = [
-            run_eagerly(speak, obj, x, context, replace(way, stream=stream))
+            run_eagerly(function, obj, x, context, replace(way, stream=stream))
             for stream in range(KEYS_TRIED)
         ]
     except Exception:  # exceptions are reported by laws
