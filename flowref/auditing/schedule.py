@@ -115,8 +115,8 @@ class _Group:
 
     def kin(self, law: Law) -> str:
         """The key of laws that share calls: the expensive call if calls are slow, else the family."""
-        dear = [call for call in EXPENSIVE_CALLS if self.slow and call in law.needs]
-        return dear[0] if dear else law.family
+        expensive = [call for call in EXPENSIVE_CALLS if self.slow and call in law.needs]
+        return expensive[0] if expensive else law.family
 
     def nearest(self, had: Sequence[str]) -> Law:
         """The next law for a worker that measured the kinds ``had``, the latest last, whose results
@@ -124,9 +124,9 @@ class _Group:
         calls another made. Of the late laws the longest start first, since they end the audit and
         old results are evicted.
         """
-        dear = EXPENSIVE if self.slow else frozenset[str]()
-        late = bool(dear & self.pending[0].needs)
-        rest = [law for law in self.pending if bool(dear & law.needs) is late]
+        expensive = EXPENSIVE if self.slow else frozenset[str]()
+        late = bool(expensive & self.pending[0].needs)
+        rest = [law for law in self.pending if bool(expensive & law.needs) is late]
 
         def rank(law: Law) -> tuple[bool, ...]:
             kin = self.kin(law)

@@ -23,11 +23,11 @@ NOTHING: Mapping[str, Any] = {}
 class Finding(NamedTuple):
     """The result of an experiment.
 
-    ``told``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
+    ``details``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
     ``dialect``: the new calling convention, None if unchanged.
     """
 
-    told: tuple[str, ...] = ("",)
+    details: tuple[str, ...] = ("",)
     facts: Mapping[str, Any] = NOTHING
     promises: Mapping[str, Any] = NOTHING
     dialect: Dialect | None = None
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known of an object: its ``facts``, its resolved calls (``spoken``), and ``why``, a sentence
+    """What is known of an object: its ``facts``, its resolved calls (``resolved``), and ``why``, a sentence
     each.
 
     ``rehearsal``: a subject made of it and the cost of a round trip, once its calls are known.
@@ -103,7 +103,7 @@ def run_experiments(draft: Draft, table: Iterable[Experiment]) -> Draft:
     for one in table:
         asked = all(holds(draft) for holds in one.requires)
         if asked and (found := one.run(draft)) is not None:
-            draft = draft.having(found).saying(*map(one.words.format, found.told))
+            draft = draft.having(found).saying(*map(one.words.format, found.details))
     return draft
 
 

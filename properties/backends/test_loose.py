@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from flowref import checking, registry
-from flowref.backends.torch.plain_tensors import HELD_BY, TOLD_BY, untold
+from flowref.backends.torch.plain_tensors import HELD_BY, TOLD_BY, undeclared_tensors
 from flowref.backends.torch.state import cast, duplicate, move, trainable
 from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
@@ -143,7 +143,7 @@ def test_what_may_be_a_weight(held: dict[str, Any], expected: str) -> None:
     """Floating tensors outside of modules and base distributions, unless they are masks; of leaves that
     closures hold it is no gradient that lacks.
     """
-    assert untold(Held(**held)) is expected
+    assert undeclared_tensors(Held(**held)) is expected
 
 
 def test_a_leaf_is_one_parameter_wherever_it_is_held() -> None:

@@ -89,10 +89,10 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         if single and forward.usual:
             abilities["log_det_by_method"] = calls.log_det_by_method
         if invertible:
-            told = usual_log_det(obj) if backs[0].usual else None
+            source = usual_log_det(obj) if backs[0].usual else None
             abilities["inverse"] = (
-                told.back(backs[0].ask, return_forms.first_of)
-                if told
+                source.back(backs[0].ask, return_forms.first_of)
+                if source
                 else unsettled(backs[0], column)
             )
         if calls.parts(obj):

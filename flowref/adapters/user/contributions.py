@@ -125,8 +125,8 @@ def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str])
 
 def _sums(obj: Any, call: Any, x: Any) -> bool:
     """Whether the number of a batch is the sum over its points, called without context."""
-    told = call(obj, x, None)[1]
-    if told is None or math.prod(getattr(told, "shape", ())) != 1:
+    ladj = call(obj, x, None)[1]
+    if ladj is None or math.prod(getattr(ladj, "shape", ())) != 1:
         return False
     first, other, both = (
         float(call(obj, x[rows], None)[1]) for rows in ([0], list(range(1, len(x))), slice(None))
@@ -147,9 +147,9 @@ def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
     rows = [slice(row, row + 1) for row in range(len(x))]
     found = [call(obj, x[row], None if context is None else context[row]) for row in rows]
     values = torch.cat([value for value, _ in found])
-    if any(told is None for _, told in found):
+    if any(ladj is None for _, ladj in found):
         return values, None
-    numbers = [values.new_tensor(0.0) + torch.as_tensor(told).sum() for _, told in found]
+    numbers = [values.new_tensor(0.0) + torch.as_tensor(ladj).sum() for _, ladj in found]
     return values, torch.stack(numbers)
 
 
@@ -176,8 +176,8 @@ def contribution_call(
                 f"it returned a mapping of {', '.join(map(str, out))}; expected one entry named z or x, "
                 "and one named log_det or contribution"
             )
-        tells = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
-        function = way.dialect_function(partial(return_forms.entry, index=values[0]), tells)
+        ladj = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
+        function = way.dialect_function(partial(return_forms.entry, index=values[0]), ladj)
         return partial(broadcast_contribution, call=function), words, ()
     if not isinstance(out, tuple | list):
         return (

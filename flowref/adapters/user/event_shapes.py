@@ -87,8 +87,8 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
         (sizes[-1],) for sizes in state if len(sizes) in (1, 2) and SMALL < sizes[-1] < MOST
     )
     yield ()
-    told = [getattr(obj, name, None) for name in CHANNELS]
-    named = [size for size in told if type(size) is int and 0 < size < 4096]
+    stated = [getattr(obj, name, None) for name in CHANNELS]
+    named = [size for size in stated if type(size) is int and 0 < size < 4096]
     # A size of one is broadcast, seldom a number of channels.
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]

@@ -88,7 +88,7 @@ def _settle_density(
         dialect = replace(dialect, log_prob=partial(through_arrays, ask=dialect.log_prob))
     ask: Any = dialect.log_prob
     try:
-        told = ask(obj, x, context)
+        out = ask(obj, x, context)
     except Exception as error:
         if dialect.forward is None:
             raise
@@ -102,7 +102,7 @@ def _settle_density(
         settled = settled.saying(
             f"{method}({', '.join(signatures.required(obj, method))}) of a point"
         )
-    shape, method = tuple(getattr(told, "shape", ())), calls.method_of(ask)
+    shape, method = tuple(getattr(out, "shape", ())), calls.method_of(ask)
     if method and shape in ((len(x), 1), (1, len(x))):
         ask = partial(log_prob_column, method=method)
         settled = settled.saying(f"log_prob ({'B,1' if shape[1] == 1 else '1,B'}), squeezed")
@@ -117,10 +117,10 @@ def _settle_density(
 def _squeezes(obj: Any, ask: Any, x: Any, context: Any) -> bool:
     """Whether the log-density of one point is a scalar, as in scipy."""
     try:
-        told = ask(obj, x[:1], None if context is None else context[:1])
+        out = ask(obj, x[:1], None if context is None else context[:1])
     except Exception:  # rejecting a single point is tested by laws
         return False
-    return tuple(getattr(told, "shape", (1,))) == ()
+    return tuple(getattr(out, "shape", (1,))) == ()
 
 
 def _given_alike(inquiry: Inquiry) -> Inquiry:

@@ -128,7 +128,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
         allowed=float(allowed[worst]),
         note=f"the {NAMES[worst]} is stated as {stated[worst]:.6g}, that of its density is {found[worst]:.6g}",
         observed={
-            "told": np.full(len(batch.x), stated[worst]),
+            "stated": np.full(len(batch.x), stated[worst]),
             "of the density": np.full(len(batch.x), found[worst]),
         },
     )

@@ -298,8 +298,8 @@ def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
 
 def log_det_value(obj: Any, name: str, inputs: Any) -> Any:
     """The value of a log-det method at ``inputs``, or of an attribute."""
-    told = getattr(obj, name)
-    return told(*inputs) if callable(told) else told
+    stated = getattr(obj, name)
+    return stated(*inputs) if callable(stated) else stated
 
 
 def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
@@ -317,17 +317,17 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
         case "stretched":
             return value, ladj.expand(x.shape).reshape(rows, -1).sum(1)
         case "once":
-            told = rows if ladj.dim() and len(ladj) == rows else 1
-            numbers = ladj.reshape(told, -1).sum(1)
+            count = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(count, -1).sum(1)
             return value, numbers.expand(rows)
         case "batch":
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
             each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
             return value, torch.stack([one.reshape(()) for one in each])
         case "members":  # members along the first axis of an event
-            told = rows if ladj.dim() and len(ladj) == rows else 1
-            numbers = ladj.reshape(told, -1)
-            wide = numbers.expand(told, x.shape[1]) if numbers.shape[1] == 1 else numbers
+            count = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(count, -1)
+            wide = numbers.expand(count, x.shape[1]) if numbers.shape[1] == 1 else numbers
             return value, wide.sum(1).expand(rows)
         case "mean":
             return value, ladj * x[0].numel()

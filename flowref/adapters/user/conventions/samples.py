@@ -192,16 +192,16 @@ def settle_sample_log_prob(
     per context, and remarks. The method is identified by name; `Ambiguous` is raised if the name does not
     say what the numbers are.
     """
-    told = chosen.get("beside", "")
-    if dialect.log_prob is None or dialect.sample_log_prob is not None or told == "none":
+    named = chosen.get("beside", "")
+    if dialect.log_prob is None or dialect.sample_log_prob is not None or named == "none":
         return dialect, ()
-    if told and not callable(getattr(obj, told, None)):
+    if named and not callable(getattr(obj, named, None)):
         methods = [name for name in dir(obj) if not name.startswith("_")]
         raise SpecError(
-            f"beside was given as {told!r}; expected a method that draws, or none{nearest(told, methods)}"
+            f"beside was given as {named!r}; expected a method that draws, or none{nearest(named, methods)}"
         )
-    found = _add_sample_log_prob(obj, dialect, x, context, (told,) if told else BESIDE_SAMPLES)
-    if found is not dialect or told or context is not None:
+    found = _add_sample_log_prob(obj, dialect, x, context, (named,) if named else BESIDE_SAMPLES)
+    if found is not dialect or named or context is not None:
         return found, ()
     drawing = calls.method_of(dialect.sample)
     if not drawing or _add_sample_log_prob(obj, dialect, x, None, (drawing,)) is dialect:

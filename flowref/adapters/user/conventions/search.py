@@ -121,9 +121,9 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     unsure: tuple[Way, Any] | None = None
     for way in ways:
         try:
-            spoken = _resolved_running_call(request, way) if way.running else None
-            if spoken is not None:
-                return spoken
+            resolved = _resolved_running_call(request, way) if way.running else None
+            if resolved is not None:
+                return resolved
             if way.running:
                 if way.form != "running" or (request.onward and not way.keyword):
                     continue
@@ -136,16 +136,16 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
             raised = raised or error
             continue
         if way.form == "several":
-            spoken = _several(request, way, out)
+            resolved = _several(request, way, out)
         elif way.form == "wrapped":
-            spoken = _wrapped(request, way, out)
+            resolved = _wrapped(request, way, out)
         elif (
             method_calls.call_with_columns in way.around
             and BATCH_AXIS not in request.chosen
             and not request.onward
         ):
             # A log-det per column shows undeclared points as columns.
-            spoken = (
+            resolved = (
                 _resolved_return(request, way, out)
                 if _shapes(out)[1] == (len(request.x),)
                 else None
@@ -155,8 +155,8 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
             unsure = unsure or (way, out)
         else:
             return _resolved_return(request, way, out)
-        if spoken is not None:
-            return spoken
+        if resolved is not None:
+            return resolved
     if unsure is not None:
         return _resolved_return(request, *unsure)
     if raised is None:
@@ -196,11 +196,11 @@ def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
         way, around=(method_calls.call_with_halves, *way.around), usual=False, words=words
     )
     try:
-        spoken = resolve(request, [way])
-        fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
+        resolved = resolve(request, [way])
+        fits = resolved and resolved.function(request.obj, x, request.context)[0].shape == x.shape
     except Exception:  # the error of the usual call is reported
         return None
-    return spoken if fits else None
+    return resolved if fits else None
 
 
 # Checks of results against rows.
@@ -322,9 +322,9 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
     if (
         is_array(out)
         and way.form != "levels"
-        and (told := _separate_log_det_call(request, way)) is not None
+        and (source := _separate_log_det_call(request, way)) is not None
     ):
-        return told
+        return source
     usual = (
         request.onward is not None
         and way.usual
@@ -374,9 +374,9 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
     said, value = chosen.get(option, ""), return_forms.whole_return
     usual = usual_log_det(obj) if way.usual else None
     if said and said != NOTHING:
-        told = log_det_source_by_option(obj, option, said, *point[1:])
-        line = told.words if onward is None else f"log-det of {name}: {said}"
-        return ResolvedCall(way, told.onward(way.ask, value), (line,), beside=told)
+        source = log_det_source_by_option(obj, option, said, *point[1:])
+        line = source.words if onward is None else f"log-det of {name}: {said}"
+        return ResolvedCall(way, source.onward(way.ask, value), (line,), beside=source)
     if onward is None:
         found = (
             None if said or OF_INVERSE in chosen else usual or separate_log_det_source(*point, name)
@@ -388,9 +388,9 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
         return ResolvedCall(way, found.onward(way.ask, value), words, beside=found)
     alone = way.dialect_function(value, return_forms.none)
     if onward.beside is not None:
-        told = onward.beside
-        if told.arity or separate_log_det_source(*point, name, (0,)):
-            return ResolvedCall(way, told.back(way.ask, value))
+        source = onward.beside
+        if source.arity or separate_log_det_source(*point, name, (0,)):
+            return ResolvedCall(way, source.back(way.ask, value))
         return ResolvedCall(way, alone, (BACK_ALONE,))
     if usual is not None:
         return ResolvedCall(way, usual.back(way.ask, value))
@@ -416,6 +416,6 @@ def raising_inverse(request: Request, way: Way) -> Any:
         return way.dialect_function()
     if way.form == "levels" or not way.usual:
         return way.dialect_function(return_forms.whole_return, return_forms.none)
-    if told := usual_log_det(request.obj):
-        return told.back(way.ask, return_forms.whole_return)
+    if source := usual_log_det(request.obj):
+        return source.back(way.ask, return_forms.whole_return)
     return way.dialect_function(return_forms.first_of, return_forms.second_of)

@@ -52,8 +52,8 @@ def settle_stated_functions(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect
     ]
     if asked:
         shape = tuple(x.shape[1:])
-        told = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
-        dialect = replace(dialect, stated=told)
+        moments = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
+        dialect = replace(dialect, stated=moments)
         heard += [name for name, _ in asked]
     return dialect, (f"it states {', '.join(heard)}",) if heard else ()
 

@@ -86,7 +86,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
-    told = set(stated_event_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
+    stated = set(stated_event_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
 
     def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
@@ -94,7 +94,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
             draws = dialect.sample is None or found[0].sample is not None
-            if draws and (shape in told or not _loose(obj, *found[:2])):
+            if draws and (shape in stated or not _loose(obj, *found[:2])):
                 return Fit.WELL, found
         except (Drawing, Ambiguous):
             raise
@@ -106,7 +106,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     found = first_event(event_shapes(obj, state), fits)
     if found is not None:
         shape = found[1].event_shape
-        return found if shape in told else guessed(obj, dialect, found, state)
+        return found if shape in stated else guessed(obj, dialect, found, state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
@@ -221,11 +221,11 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     """A required argument of the map, or of the log-density, besides a point and a key; empty if there is
     none.
     """
-    spoken = dialect.forward or dialect.log_prob
-    if spoken is None:
+    call = dialect.forward or dialect.log_prob
+    if call is None:
         return ""
-    run = method_of(obj, way_of(spoken).method)
-    known = {*KEYS, *running_of(run), *dict(way_of(spoken).given)}
+    run = method_of(obj, way_of(call).method)
+    known = {*KEYS, *running_of(run), *dict(way_of(call).given)}
     names = [name for name in required(run) if name not in known]
     return names[1] if len(names) == 2 else ""
 
