@@ -244,7 +244,9 @@ def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> R
             refusals.append(refusal)
             continue
         path, line = definition_location(source)
-        recognized = recognized_as(target, recognition, declared, probed)
+        recognized = replace(
+            recognized_as(target, recognition, declared, probed), framework=instance.backend.name
+        )
         if not source.instance and source.statement is None and fits_itself(instance.obj):
             said = (*said, "fitted to a drawn sample by its fit")
         if instance.source.fitted:
@@ -314,7 +316,9 @@ def _recipe_like(target: Target, like: Target) -> Recipe:
         raise TargetError(refusal.sentence(target)) from refusal.error
     facts = replace(declared.facts, built_here=known.facts.built_here)
     probed = replace(known.probed, dialect=recognition.dialect, facts=facts)
-    recognized = recognized_as(target, recognition, declared, probed)
+    recognized = replace(
+        recognized_as(target, recognition, declared, probed), framework=instance.backend.name
+    )
     return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
 
 

@@ -120,7 +120,7 @@ def failing(
     for verdict in by_size(one for one in own if not one.minor):
         where = fault(verdict, recognized)
         statement = statements.get(verdict.law, "")
-        lines += failure(verdict, statement, where=where, verbose=verbose)
+        lines += failure(verdict, statement, where=where, recognized=recognized, verbose=verbose)
         lines += _explains(verdict, verdicts, causes)
     for verdict in (one for one in own if one.minor):
         lines += [minor(verdict), *_explains(verdict, verdicts, causes)]

@@ -15,7 +15,9 @@ pytest.importorskip("equinox", reason="programs in JAX are written where JAX is 
 
 from flowref import checking
 from flowref.model import FlowrefError, Status
+from flowref.reporting.programs import PROGRAMS
 from flowref.scripting import LONGEST, script
+from flowref.scripting.jax import TEMPLATES
 from flowref.scripting.trial_run import run_standalone
 
 FLOWS = Path(__file__).parents[2] / "adapters" / "with_jax" / "flows.py"
@@ -28,6 +30,11 @@ PAIRS = (
     ("flows.py:normal?bug=wide", "sampling/follows-density[ratios]"),
 )
 QUICK = checking.Settings("quick")
+
+
+def test_reports_name_the_laws_that_have_programs() -> None:
+    """They print no command that is refused."""
+    assert sorted(PROGRAMS["jax"]) == sorted(TEMPLATES)
 
 
 @pytest.fixture
