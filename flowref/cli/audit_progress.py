@@ -34,7 +34,7 @@ def styled(line: str) -> str:
 class AuditProgress(AuditListener):
     """Prints a line per target when it is finished, expanded by its failures. A context manager.
 
-    ``verbosity``: as in `reporting.terminal`. ``lines`` False: target lines go to standard error,
+    ``verbosity``: as in `reporting.audit_summary`. ``lines`` False: target lines go to standard error,
     since standard output carries a report; ``silent``: no target lines.
     """
 

@@ -9,11 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowref.model import PROVED_WHOLE, Status, Verdict
+from flowref.reporting.audit_summary import LOG_DET
 from flowref.reporting.causes import Cause, explained
 from flowref.reporting.coverage import concerns
 from flowref.reporting.numbers import rounded_text
 from flowref.reporting.outcomes import BROKEN, FAILING
-from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean, number_of
 from flowref.reporting.words import flagged
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from flowref.model import Problem, Size, Status, Verdict
+from flowref.reporting.audit_summary import FEW, summary_lines
 from flowref.reporting.contents import Environment
 from flowref.reporting.progress_counts import Count
 from flowref.reporting.report import Report
-from flowref.reporting.terminal import FEW, summary_lines
 
 PASSED = Verdict("lib:A", "a/b", Status.HOLDS)
 SKIPPED = Verdict("lib:A", "a/c", Status.NOT_APPLICABLE, "it offers no inverse", blocked=True)
