@@ -134,6 +134,14 @@ def test_a_page_refers_to_nothing_outside(report: Report) -> None:
     assert links <= set(seen.ids())
 
 
+def test_laws_lead_to_their_pages() -> None:
+    """If there are such pages, as on the site."""
+    law = small().laws[0].id
+    seen = Page(page(small(), {law: "laws/one.html"}))
+    outside = [a["href"] for tag, a in seen.tags if tag == "a" and a["href"][0] != "#"]
+    assert outside == ["laws/one.html"]
+
+
 def test_every_failure_has_a_card_of_its_own() -> None:
     """Each failing pair has one card with law, target, numbers, input and commands, under an id that
     nothing else has.
