@@ -116,7 +116,7 @@ class StatedMoments(NamedTuple):
     covariance: Array
 
 
-def stated_moments(flow: Stating) -> StatedMoments:
+def read_stated_moments(flow: Stating) -> StatedMoments:
     """The stated moments. Raises `Unsupported` if none has a known form."""
     size = math.prod(flow.density_shape)
     flat, _ = stated_numbers(flow)
@@ -153,7 +153,7 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
     """The stated standard deviation is the root of the variance, and the diagonal of the stated
     covariance is the variance.
     """
-    stated = stated_moments(flow)
+    stated = read_stated_moments(flow)
     pairs = {
         "deviation": (stated.deviation, np.sqrt(stated.variance)),
         "diagonal of the covariance": (np.diag(stated.covariance), stated.variance),
@@ -188,7 +188,7 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
     """The density has its maximum at the stated mode: it is no larger at any sample, or on the way
     there.
     """
-    mode = stated_moments(flow).mode
+    mode = read_stated_moments(flow).mode
     if not np.isfinite(mode).all():
         raise Unsupported("it states no mode", blocked=False)
     shape = flow.density_shape
@@ -256,7 +256,7 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means
     dominated by a few samples, as with heavy tails, are skipped.
     """
-    stated = stated_moments(flow)
+    stated = read_stated_moments(flow)
     if note := misstated(flow, stated_numbers(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (stated.mean, stated.variance, stated.entropy)):
