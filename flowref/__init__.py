@@ -75,6 +75,9 @@ __all__ = [*_HOMES, "__version__"]
 # Modules that a page of this release showed under another name -> the name that they have now.
 _FORMER_MODULES = {
     "flowref.adapters.common.described": "flowref.adapters.common.object_components",
+    "flowref.auditing.power.excuses": "flowref.auditing.power.miss_reasons",
+    "flowref.diagnosing.slips": "flowref.diagnosing.known_bugs",
+    "flowref.laws.bijection.excuses": "flowref.laws.bijection.round_trip_exemptions",
     "flowref.laws.common.defects": "flowref_zoo.mutants.combinators (in properties/ of a checkout)",
     "flowref.zoo": "flowref_zoo (in properties/ of a checkout)",
 }

@@ -226,7 +226,7 @@ def audit_section(result: Recorded) -> str:
         for v in result.values
         if "audit_resident" in v.benchmark
     ]
-    return table(("the auditor, quick profile", "processor time"), rows)
+    return table(("the auditor, quick profile", "CPU time"), rows)
 
 
 def counts_section(result: Recorded, device: str) -> str:

@@ -346,7 +346,7 @@ class Audit:
         if len(self.done.get(name, ())) < len(self.share[name]):
             return
         target = next(target for target in self.targets if str(target) == name)
-        if not self.schedule.waits(target):
+        if not self.schedule.has_cases_to_replay(target):
             self._report_target(name)
 
     def _report_target(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The environment of flowref: versions, libraries, processors and memory, with problems."""
+"""The environment of flowref: versions, libraries, CPUs and memory, with problems."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _libraries() -> Iterator[EnvironmentItem]:
 
 def _machine() -> Iterator[EnvironmentItem]:
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield EnvironmentItem("processors", f"{own} of {os.cpu_count()}, a worker each")
+    yield EnvironmentItem("CPUs", f"{own} of {os.cpu_count()}, a worker each")
     threads = os.environ.get("OMP_NUM_THREADS", "")
     yield EnvironmentItem(
         "threads", f"1 in each worker{f'; OMP_NUM_THREADS={threads}' if threads else ''}"
@@ -95,4 +95,4 @@ def _machine() -> Iterator[EnvironmentItem]:
     yield EnvironmentItem(
         "memory", f"{memory} MiB, {left} MiB of them free" if memory else "unknown", trouble
     )
-    yield EnvironmentItem("GPU", "not used: flowref judges on the processor")
+    yield EnvironmentItem("GPU", "not used: flowref judges on the CPU")

@@ -62,7 +62,7 @@ def bounded(
         with deadline(seconds):
             return guarded(entry, target, law, how)
     except OutOfTime:
-        reason = f"it took more than {seconds:g} s of processor time"
+        reason = f"it took more than {seconds:g} s of CPU time"
         return Broken(Status.TIMEOUT, reason, seconds)
 
 

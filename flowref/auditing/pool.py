@@ -61,7 +61,7 @@ class Limits:
     asleep: float = 10.0
     stretched: bool = False
 
-    def processor(self, pair: ScheduledPair | None) -> float:
+    def cpu_seconds(self, pair: ScheduledPair | None) -> float:
         """CPU seconds of a pair; several times as many for loading a target, without which no law
         can be judged.
         """
@@ -337,7 +337,7 @@ class Pool:
         that is unknown or the process sleeps, wall time: at once, or a multiple with interruptions.
         """
         seconds, now = self.limits.seconds, time.monotonic()
-        most = self.limits.processor(worker.pair)
+        most = self.limits.cpu_seconds(worker.pair)
         taken = usage(worker.process.pid)
         spent = now - worker.began if taken is None else taken.seconds - worker.used
         if spent > most:

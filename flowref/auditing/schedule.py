@@ -24,9 +24,9 @@ WORTH_LOADING = 8
 # The ability charged for a law that names none.
 CALLS = "calls"
 # Seconds above which loading and calling a target once is slow; the expensive abilities then.
-SLOW, DEAR = 4.0, frozenset({"jacobian", "along"})
+SLOW, EXPENSIVE = 4.0, frozenset({"jacobian", "along"})
 # The calls that are most expensive then.
-DEAR_CALLS = ("sample", "inverse")
+EXPENSIVE_CALLS = ("sample", "inverse")
 # Statuses that do not show that a law's abilities work.
 SILENT = (*STRIKING, Status.NOT_APPLICABLE, Status.NOT_RUN)
 
@@ -115,8 +115,8 @@ class _Group:
 
     def kin(self, law: Law) -> str:
         """The key of laws that share calls: the expensive call if calls are slow, else the family."""
-        dear = [call for call in DEAR_CALLS if self.slow and call in law.needs]
-        return dear[0] if dear else law.family
+        expensive = [call for call in EXPENSIVE_CALLS if self.slow and call in law.needs]
+        return expensive[0] if expensive else law.family
 
     def nearest(self, had: Sequence[str]) -> Law:
         """The next law for a worker that measured the kinds ``had``, the latest last, whose results
@@ -124,9 +124,9 @@ class _Group:
         calls another made. Of the late laws the longest start first, since they end the audit and
         old results are evicted.
         """
-        dear = DEAR if self.slow else frozenset[str]()
-        late = bool(dear & self.pending[0].needs)
-        rest = [law for law in self.pending if bool(dear & law.needs) is late]
+        expensive = EXPENSIVE if self.slow else frozenset[str]()
+        late = bool(expensive & self.pending[0].needs)
+        rest = [law for law in self.pending if bool(expensive & law.needs) is late]
 
         def rank(law: Law) -> tuple[bool, ...]:
             kin = self.kin(law)
@@ -154,7 +154,7 @@ def _late_rank(law: Law) -> tuple[bool, int]:
     """Sort key of a slow target's laws: expensive ones last, of these the neediest first, since the
     audit ends with one worker.
     """
-    late = bool(DEAR & law.needs)
+    late = bool(EXPENSIVE & law.needs)
     return late, -len(law.needs) if late else 0
 
 
@@ -245,8 +245,8 @@ class Schedule:
         None if there is none.
         """
         for group in self.groups.values():
-            waits = group.state == "probing" and len(group.pending) >= WORTH_LOADING
-            if waits and group.target != last:
+            waiting = group.state == "probing" and len(group.pending) >= WORTH_LOADING
+            if waiting and group.target != last:
                 return ScheduledPair(group.target, None, ahead=True)
         return None
 
@@ -320,7 +320,7 @@ class Schedule:
         group = self.groups[target]
         group.running, group.replaying = max(0, group.running - 1), max(0, group.replaying - 1)
 
-    def waits(self, target: Target) -> bool:
+    def has_cases_to_replay(self, target: Target) -> bool:
         """Whether recorded cases of a target are still to be measured."""
         return bool(self.groups[target].replaying or self.groups[target].cases)
 

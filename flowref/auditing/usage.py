@@ -22,7 +22,7 @@ AGAIN = 2**26
 @dataclass(frozen=True)
 class Usage:
     """CPU seconds, of all threads and finished child processes; and whether it sleeps rather than
-    waits for a processor.
+    waits for a CPU.
     """
 
     seconds: float

@@ -136,7 +136,7 @@ def play_steps(
     for index, step in enumerate(plan):
         kind = type(step)
         if kind not in actions:
-            raise Unsupported(f"there is no {kind.__name__} in {stage.framework}", waits=False)
+            raise Unsupported(f"there is no {kind.__name__} in {stage.framework}", blocked=False)
         stage.begin(step, sum(type(other) is kind for other in plan[:index]))
         outcomes.append(actions[kind](stage, step))
     return Life(plan, outcomes)

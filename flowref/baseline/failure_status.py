@@ -141,7 +141,7 @@ def _by_search(entry: Entry, found: Verdict) -> tuple[Standing, str]:
         return (Standing.CHANGED, worse) if worse else (Standing.KNOWN, "")
     if found.status is Status.HOLDS:
         return Standing.FIXED, "the law holds"
-    if found.status is Status.NOT_APPLICABLE and not found.waits:
+    if found.status is Status.NOT_APPLICABLE and not found.blocked:
         return Standing.FIXED, f"the law no longer applies: {found.reason}"
     return Standing.UNDECIDED, found.reason or f"it is {found.status}"
 

@@ -33,7 +33,7 @@ BESIDE = {
 REMEDIES = {
     "inverse": "say ?inverse=NAME if a method is one",
     "sample": "say ?sample=NAME if a method draws",
-    "base_log_prob": "give it a base that has log_prob",
+    "base_log_prob": "give the flow an attribute `base` with `log_prob` to have this checked",
 }
 # Abilities that exist only along perturbed parameters.
 ALONG = frozenset({"along", "slope"})
@@ -77,7 +77,7 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
             ),
         )
     except Unsupported as refusal:
-        return NotJudged(str(refusal), bool(refusal.waits), refusal.remedy)
+        return NotJudged(str(refusal), bool(refusal.blocked), refusal.remedy)
     silence = not_applicable(base, usual, settings)
     missing = usual.lacks(frozenset(OPPOSITE)) if law.direction == "inverse" else []
     if silence is not None or missing:
@@ -89,7 +89,7 @@ def in_its_condition(target: Target, law: Law, settings: Settings) -> Subject | 
     try:
         return loading.load(target, replace(law.condition, device=settings.device))
     except Unsupported as refusal:
-        return NotJudged(str(refusal), bool(refusal.waits), refusal.remedy)
+        return NotJudged(str(refusal), bool(refusal.blocked), refusal.remedy)
 
 
 def affords_training(subject: Subject, settings: Settings) -> bool:
@@ -113,11 +113,11 @@ def missing_ability_silence(missing: Sequence[str], subject: Subject) -> NotJudg
         return NotJudged(subject.facts.unended, set(missing) <= OF_A_MAP)
     if subject.facts.unmoved and set(missing) <= ALONG:
         return NotJudged(UNMOVED, True, subject.facts.unmoved)
-    waits = subject.normalizer is None and all(
+    blocked = subject.normalizer is None and all(
         any(getattr(subject, other) for other in BESIDE.get(ability, ())) for ability in missing
     )
-    remedy = REMEDIES.get(missing[0], "") if waits and len(missing) == 1 else ""
-    return NotJudged(f"it offers no {', no '.join(missing)}", waits, remedy)
+    remedy = REMEDIES.get(missing[0], "") if blocked and len(missing) == 1 else ""
+    return NotJudged(f"it offers no {', no '.join(missing)}", blocked, remedy)
 
 
 def resembled(law: Law, target: Target) -> Target | None:

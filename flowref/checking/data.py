@@ -57,8 +57,8 @@ class Data:
     @property
     def words(self) -> str:
         """How many rows are used, of how many."""
-        told = f"at {len(self.x):,} of {self.rows.count:,} rows of {self.rows.name}"
-        return "; ".join((told, *self.notes))
+        where = f"at {len(self.x):,} of {self.rows.count:,} rows of {self.rows.name}"
+        return "; ".join((where, *self.notes))
 
     def seen(self, x: Array) -> str:
         """The row of the data that a point of ``x`` comes from, as text."""

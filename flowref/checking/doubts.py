@@ -37,7 +37,7 @@ IN_HALF = "it computes in half precision inside: its derivatives are too coarse 
 
 def leaks(subject: Subject, batch: Batch, law: Law) -> bool:
     """Whether a float32 intermediate affects the tested output of a float64 subject. A float32
-    log-det does not excuse errors of the values returned with it.
+    log-det does not explain errors of the values returned with it.
     """
     values = law.about == VALUES
     calls = (*READ, *(name for name in NEEDED if name in law.needs))
@@ -81,8 +81,8 @@ def without_half_precision_violations(judgement: Judgement) -> Judgement:
     if not needs & (STEPPED | COARSE) or not _in_half(subject, batch.rows(slice(0, 2))):
         return judgement
     coarse = measurement.size <= HALF * (1 + np.abs(measurement.scale))
-    excused = judgement.violated & (coarse | bool(needs & STEPPED))
-    return judgement.with_outcome(np.where(excused, UNDECIDED, judgement.outcome), IN_HALF)
+    doubtful = judgement.violated & (coarse | bool(needs & STEPPED))
+    return judgement.with_outcome(np.where(doubtful, UNDECIDED, judgement.outcome), IN_HALF)
 
 
 def _in_half(subject: Subject, batch: Batch) -> bool:
@@ -135,7 +135,7 @@ def built_again(judgement: Judgement) -> Judgement:
     """
     measurement, violated = judgement.measurement, judgement.violated
     rebuilt, precision = measurement.subject.rounded_build, measurement.precision
-    if rebuilt is None or not judgement.accuses:
+    if rebuilt is None or not judgement.violates:
         return judgement
     size, magnitude = measurement.size, precision.amplify * precision.unit
     base = np.asarray(measurement.residual.value, dtype=np.float64).reshape(len(size), -1)

@@ -36,9 +36,9 @@ def doubted(judgement: Judgement, target: Target, example: Example) -> str:
     return ""
 
 
-def _holds(accused: Measurement, target: Target, example: Example, event: Shape) -> bool:
+def _holds(violated: Measurement, target: Target, example: Example, event: Shape) -> bool:
     """Whether the law holds at points of another event shape, at every decidable one."""
-    law, condition = accused.law, replace(accused.condition, data=False)
+    law, condition = violated.law, replace(violated.condition, data=False)
     bare = target.without("event")
     options = (*bare.options, ("event", ",".join(map(str, event))))
     other = loading.alias_live_target(target, replace(bare, options=options))
@@ -49,9 +49,9 @@ def _holds(accused: Measurement, target: Target, example: Example, event: Shape)
         residual = measure(law, subject, batch)
         judged = judge(
             Measurement(
-                law, subject, batch, residual, precision_of(subject), accused.root, condition
+                law, subject, batch, residual, precision_of(subject), violated.root, condition
             )
         )
     except Exception:  # the event does not fit after all
         return False
-    return not judged.accuses and bool((judged.outcome == HELD).any())
+    return not judged.violates and bool((judged.outcome == HELD).any())

@@ -19,7 +19,7 @@ class Judgement:
 
     ``outcome``; ``allowed``; ``explained``: the part of it due to measured rounding; ``replicas``:
     the randomly rounded runs that decided; ``acquitted``: whether a second oracle dismissed the
-    worst point; ``isolated``: points that violate while their neighborhood holds; ``excused``:
+    worst point; ``isolated``: points that violate while their neighborhood holds; ``exempt``:
     number of points exempt by each fact.
     """
 
@@ -31,7 +31,7 @@ class Judgement:
     reason: str = ""
     acquitted: bool = False
     isolated: Array | None = None
-    excused: Mapping[str, int] = field(default_factory=dict)
+    exempt: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def violated(self) -> Array:
@@ -39,7 +39,7 @@ class Judgement:
         return np.asarray(self.outcome == VIOLATED)
 
     @property
-    def accuses(self) -> bool:
+    def violates(self) -> bool:
         """Whether any point violates."""
         return bool(self.violated.any())
 

@@ -43,7 +43,7 @@ def offending_part(target: Target, measurement: Measurement) -> str:
             judgement = judge(alone, CONFIRM_REPLICAS)
         except Exception:  # this part cannot be judged alone
             continue
-        if judgement.accuses:
+        if judgement.violates:
             return f"part {index + 1} of {len(whole.parts)} ({whole.parts[index]})"
     return ""
 

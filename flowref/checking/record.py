@@ -52,7 +52,7 @@ def record(target: Target, judgement: Judgement) -> Verdict:
     return Verdict(
         str(target),
         measurement.law.id,
-        accusing(measurement.law),
+        failing_status(measurement.law),
         "; ".join(filter(None, (note, measurement.residual.method, where))),
         evidence=judgement.evidence(judgement.worst()),
         counterexample=counterexample(
@@ -81,7 +81,7 @@ def on_surface(judgement: Judgement) -> str:
     return f"{words}, at the point [{shown}]"
 
 
-def accusing(law: Law) -> Status:
+def failing_status(law: Law) -> Status:
     """The status of a violated law: `ADVICE` for advice, else `VIOLATED`."""
     return Status.ADVICE if law.force == ADVICE else Status.VIOLATED
 

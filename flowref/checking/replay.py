@@ -12,7 +12,7 @@ from flowref.checking.doubts import leaks
 from flowref.checking.error_size import error_size, is_minor
 from flowref.checking.judgement import HELD, TRIVIAL, Judgement
 from flowref.checking.measurement import DOUBLE, SINGLE, Measurement, measure, precision_of
-from flowref.checking.record import accusing, observations
+from flowref.checking.record import failing_status, observations
 from flowref.checking.settings import Settings
 from flowref.checking.targets import as_target
 from flowref.checking.tolerance import CONFIRM_REPLICAS, judge
@@ -54,11 +54,11 @@ def remeasure(
         return replace(verdict, status=Status.INCONCLUSIVE, reason=str(error))
     except Exception as error:
         return replace(verdict, status=Status.ERROR, reason=one_line(error), counterexample=case)
-    if judgement.accuses:
+    if judgement.violates:
         observed, note = observations(judgement)
         return replace(
             verdict,
-            status=accusing(chosen),
+            status=failing_status(chosen),
             reason=note,
             evidence=judgement.evidence(judgement.worst()),
             counterexample=replace(case, observed=observed),

@@ -18,7 +18,7 @@ from flowref.checking.doubts import (
 )
 from flowref.checking.judgement import HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.measurement import DOUBLE, FINE, SINGLE
-from flowref.checking.solver_errors import excused
+from flowref.checking.solver_errors import solver_error_reason
 from flowref.checking.tolerance import (
     CONFIRM_REPLICAS,
     FINE_REPLICAS,
@@ -59,7 +59,7 @@ def review(judgement: Judgement) -> Judgement:
         confirmed = confirm(alone)
     except Exception:  # what happens with fewer rows says nothing about the batch
         return confirm(judgement)
-    if confirmed.accuses:
+    if confirmed.violates:
         return confirmed
     if confirmed.acquitted:
         outcome = np.where(judgement.violated, UNDECIDED, judgement.outcome)
@@ -84,12 +84,12 @@ def confirm(judgement: Judgement) -> Judgement:
     A violation that a check leaves open is undecided.
     """
     measurement = judgement.measurement
-    if not judgement.accuses or measurement.law.tolerance != ROUNDING:
+    if not judgement.violates or measurement.law.tolerance != ROUNDING:
         return judgement
     if measurement.moved:  # perturbed parameters may be invalid
         infinite = judgement.violated & ~np.isfinite(measurement.size)
         judgement = judgement.with_outcome(np.where(infinite, UNDECIDED, judgement.outcome))
-        if not judgement.accuses:
+        if not judgement.violates:
             return judgement
     if measurement.precision == DOUBLE and leaks(
         measurement.subject, measurement.batch, measurement.law
@@ -97,8 +97,10 @@ def confirm(judgement: Judgement) -> Judgement:
         judgement = _at_single(judgement)
     if measurement.law.local:
         judgement = without_kink_violations(judgement)
-        judgement = without_half_precision_violations(judgement) if judgement.accuses else judgement
-    if not judgement.accuses:
+        judgement = (
+            without_half_precision_violations(judgement) if judgement.violates else judgement
+        )
+    if not judgement.violates:
         return judgement
     return _second_oracle(_more_noise(judgement))
 
@@ -152,10 +154,10 @@ def _second_oracle(judgement: Judgement) -> Judgement:
     """
     measurement = judgement.measurement
     law, worst = measurement.law, judgement.worst()
-    if not judgement.accuses:
+    if not judgement.violates:
         return judgement
     point = measurement.batch.rows(slice(worst, worst + 1))
-    doubt = excused(measurement, worst)
+    doubt = solver_error_reason(measurement, worst)
     if not doubt and law.arbitrate is not None:
         _, doubt = law.arbitrate(measurement.subject, point)
     return _doubted(judgement, doubt)
@@ -166,7 +168,7 @@ def _without_solver_errors(judgement: Judgement) -> Judgement:
     checks call the solver dozens of times.
     """
     measurement, worst = judgement.measurement, judgement.worst()
-    return _doubted(judgement, excused(measurement, worst))
+    return _doubted(judgement, solver_error_reason(measurement, worst))
 
 
 def _doubted(judgement: Judgement, doubt: str) -> Judgement:

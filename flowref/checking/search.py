@@ -35,7 +35,7 @@ from flowref.checking.line_scan import conspicuous, scan
 from flowref.checking.measurement import Measurement, measure, precision_of
 from flowref.checking.plan import DEFAULT_PLAN, Plan, planned
 from flowref.checking.points import example_batch
-from flowref.checking.record import accusing, counterexample, record
+from flowref.checking.record import counterexample, failing_status, record
 from flowref.checking.review import review
 from flowref.checking.settings import Settings
 from flowref.checking.tally import Tally, conclude, silent
@@ -157,7 +157,7 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
         if str(search.target) == name and visits(law) and law.direction == "forward":
             search.at_data(data_of(search.target, settings), trains)
-        search.accuse_of_minor()
+        search.report_minor_violation()
     except Violated as end:
         return replace(end.verdict, target=name, counts=search.tally.counts())
     verdict = conclude(name, law, search.tally, subject.facts.declared)
@@ -261,7 +261,7 @@ class Search:
     def _recorded(self, judgement: Judgement, example: Example) -> Verdict:
         """The verdict on a violation, with the row of the data that showed it."""
         if not self.written:
-            return Verdict(str(self.target), self.law.id, accusing(self.law))
+            return Verdict(str(self.target), self.law.id, failing_status(self.law))
         verdict = record(self.target, judgement)
         case = verdict.counterexample
         if example.reach != "data" or self.data is None or case is None:
@@ -306,8 +306,8 @@ class Search:
             self.tally.undecided(str(reason), len(measurement.batch.x))
             return
         self.tally.judged(judgement)
-        if judgement.accuses:
-            self._accuse(judgement, example)
+        if judgement.violates:
+            self._report_violation(judgement, example)
 
     def _require_applicable(self, subject: Subject) -> None:
         """Raise `Unsupported` if a case does not apply at perturbed weights: rows that interact in
@@ -315,30 +315,32 @@ class Search:
         """
         unmet = None if self.law.applies is None else self.law.applies.unmet(subject)
         if unmet is not None:
-            raise Unsupported(f"{unmet.reason}, where its weights were moved", waits=unmet.waits)
+            raise Unsupported(
+                f"{unmet.reason}, where its weights were moved", blocked=unmet.blocked
+            )
 
     def _reviewed(self, judgement: Judgement) -> Judgement:
         """The reviewed judgement. After a minor violation only larger ones count; a minor one does
         not hide a larger one of the same batch.
         """
-        if judgement.accuses:
+        if judgement.violates:
             current_budget().draw_on_reserve()
         if self.minor is not None:
             return review(without_minor(judgement))
         reviewed = review(judgement)
-        if reviewed.accuses and is_minor(reviewed) and not is_minor(judgement):
+        if reviewed.violates and is_minor(reviewed) and not is_minor(judgement):
             larger = review(without_minor(judgement))
-            return larger if larger.accuses else reviewed
+            return larger if larger.violates else reviewed
         return reviewed
 
-    def accuse_of_minor(self) -> None:
+    def report_minor_violation(self) -> None:
         """Raise `Violated` if the search found only a minor violation."""
         if self.minor is not None:
             judgement, example = self.minor
             self.violation = replace(self._recorded(judgement, example), minor=True)
             raise Violated(self.violation)
 
-    def _accuse(self, judgement: Judgement, example: Example) -> None:
+    def _report_violation(self, judgement: Judgement, example: Example) -> None:
         """End the search with a violation or an inconclusive verdict."""
         doubt = doubted(judgement, self.target, example)
         if not doubt and self.written and is_minor(judgement):
@@ -358,7 +360,7 @@ class Search:
                 self.violation = Verdict(
                     name,
                     self.law.id,
-                    accusing(self.law),
+                    failing_status(self.law),
                     evidence=judgement.evidence(row),
                     counterexample=counterexample(measured.batch.rows([row]), measured.condition),
                 )
@@ -394,8 +396,8 @@ class Search:
             judgement = self._reviewed(judge(measurement.rows(rows)))
         except Exception:  # the rows alone raise, or are undecidable
             return
-        if judgement.accuses:
-            self._accuse(judgement, example)
+        if judgement.violates:
+            self._report_violation(judgement, example)
 
     def _condition(self, example: Example) -> Condition:
         seed = self.settings.seed + example.build

@@ -62,7 +62,7 @@ def shrink(judgement: Judgement) -> Judgement:
     for simpler in reversed(list(_simpler(judgement, budget))):
         measurement = simpler.measurement
         confirmed = judge(measurement, affordable_replicas(CONFIRM_REPLICAS, measurement.subject))
-        if confirmed.accuses:
+        if confirmed.violates:
             return confirmed
     return judgement
 
@@ -191,11 +191,11 @@ def _surely(judgement: Judgement, batch: Batch, floor: float = 0.0) -> Judgement
     law = judgement.measurement.law
     try:
         again = judge(judgement.measurement.again(batch))
-        if law.local and law.tolerance == ROUNDING and again.accuses:
+        if law.local and law.tolerance == ROUNDING and again.violates:
             again = without_kink_violations(again)
     except Exception:
         return None
-    if not again.accuses or (is_minor(again) and not is_minor(judgement)):
+    if not again.violates or (is_minor(again) and not is_minor(judgement)):
         return None
     return again if again.margin[again.worst()] >= floor else None
 

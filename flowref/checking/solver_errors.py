@@ -46,7 +46,7 @@ UNKNOWN = (
 )
 
 
-def excused(measurement: Measurement, row: int) -> str:
+def solver_error_reason(measurement: Measurement, row: int) -> str:
     """Return why the residual of a row may be the error of a solver without stated accuracy, or ""
     if it is not.
 

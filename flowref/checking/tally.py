@@ -24,7 +24,7 @@ class Tally:
     """The counts so far of one pair.
 
     ``closest``: the evidence of the point closest to a violation; ``method``: how points were
-    measured, if the law says; ``stopped``: why the budget ended the search; ``excused``: points
+    measured, if the law says; ``stopped``: why the budget ended the search; ``exempt``: points
     exempt by each fact; ``silenced``: the law's note on a batch without a decidable point;
     ``moved``: the perturbation of the current batch; ``as_given``: reasons at unperturbed weights;
     ``held_moved``: whether points were judged at perturbed weights; ``held_given`` and
@@ -38,7 +38,7 @@ class Tally:
     )
     scales: set[float] = field(default_factory=set)
     reasons: dict[str, int] = field(default_factory=dict)
-    excused: dict[str, int] = field(default_factory=dict)
+    exempt: dict[str, int] = field(default_factory=dict)
     unsupported: list[NotJudged] = field(default_factory=list)
     error: tuple[str, Counterexample] | None = None
     closest: Evidence | None = None
@@ -76,8 +76,8 @@ class Tally:
         """Count a batch on which an ability is missing: the law is blocked, unless the exception
         says otherwise.
         """
-        waits = reason.waits is not False
-        self.unsupported.append(NotJudged(str(reason), waits, reason.remedy))
+        blocked = reason.blocked is not False
+        self.unsupported.append(NotJudged(str(reason), blocked, reason.remedy))
         self.lacking_given |= not self.moved
 
     def dropped(self, count: int) -> None:
@@ -88,8 +88,8 @@ class Tally:
         """Count the points of a judgement without violations."""
         for outcome in (HELD, DROPPED, TRIVIAL):
             self.points[outcome] += int((judgement.outcome == outcome).sum())
-        for words, count in judgement.excused.items():
-            self.excused[words] = self.excused.get(words, 0) + count
+        for words, count in judgement.exempt.items():
+            self.exempt[words] = self.exempt.get(words, 0) + count
         if (judgement.outcome == DROPPED).all():
             self.silenced = self.silenced or judgement.measurement.residual.note
         unsure = int((judgement.outcome == UNDECIDED).sum())
@@ -141,7 +141,7 @@ class Tally:
     @property
     def left_out(self) -> str:
         """How many points were exempt, and by which facts, as text."""
-        counts = {words: count for words, count in self.excused.items() if count}
+        counts = {words: count for words, count in self.exempt.items() if count}
         said = ", ".join(f"{count} since {words}" for words, count in counts.items())
         return f"{sum(counts.values())} points left out: {said}" if counts else ""
 
@@ -182,7 +182,7 @@ def silent(name: str, law: Law, silence: NotJudged) -> Verdict:
         law.id,
         Status.NOT_APPLICABLE,
         silence.reason,
-        waits=silence.waits,
+        blocked=silence.blocked,
         remedy=silence.remedy,
     )
 

@@ -242,7 +242,9 @@ def _masked(judgement: Judgement) -> Judgement:
         outcome[(outcome == HELD) & np.asarray(residual.trivial, dtype=bool)] = TRIVIAL
     # Exemptions matter only if some row does not hold.
     unheld = ((outcome != HELD) & (outcome != TRIVIAL)).any()
-    silent = residual.silent if unheld else replace(residual, excused={}).silent
+    silent = residual.silent if unheld else replace(residual, exempt={}).silent
     outcome[silent] = DROPPED
-    excused = {words: int(rows.sum()) for words, rows in residual.excuses.items()} if unheld else {}
-    return replace(judgement, outcome=outcome, excused=excused)
+    exempt = (
+        {words: int(rows.sum()) for words, rows in residual.exempt_rows.items()} if unheld else {}
+    )
+    return replace(judgement, outcome=outcome, exempt=exempt)

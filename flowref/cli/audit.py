@@ -165,8 +165,8 @@ def audit(
     from flowref.cli.audit_progress import AuditProgress
     from flowref.cli.events import following
     from flowref.model.budget import MEBIBYTE
+    from flowref.reporting.audit_summary import summary_lines
     from flowref.reporting.report import Report
-    from flowref.reporting.terminal import summary_lines
 
     there = total_memory() // MEBIBYTE  # 0 if unknown
     if _command_line_value("memory") and not choices["dask"] and 0 < there < choices["memory"]:

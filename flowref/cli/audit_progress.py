@@ -34,7 +34,7 @@ def styled(line: str) -> str:
 class AuditProgress(AuditListener):
     """Prints a line per target when it is finished, expanded by its failures. A context manager.
 
-    ``verbosity``: as in `reporting.terminal`. ``lines`` False: target lines go to standard error,
+    ``verbosity``: as in `reporting.audit_summary`. ``lines`` False: target lines go to standard error,
     since standard output carries a report; ``silent``: no target lines.
     """
 
@@ -55,7 +55,7 @@ class AuditProgress(AuditListener):
 
     def say(self, lines: Sequence[str]) -> None:
         """Print lines above the bar, failures in color."""
-        with self.bar.aside():
+        with self.bar.paused():
             for line in lines:
                 click.echo(styled(line), err=not self.lines)
         self.pulse.restart()
@@ -63,14 +63,14 @@ class AuditProgress(AuditListener):
     def notice(self, text: str) -> None:
         """Print a message."""
         if self.verbosity >= 0:
-            self._aside(f"flowref: {clean(text)}")
+            self._print_above_bar(f"flowref: {clean(text)}")
 
     def problem(self, problem: Problem) -> None:
         """Print why a target cannot be audited."""
-        self._aside(f"flowref: {clean(problem.message)}")
+        self._print_above_bar(f"flowref: {clean(problem.message)}")
 
-    def _aside(self, line: str) -> None:
-        with self.bar.aside():
+    def _print_above_bar(self, line: str) -> None:
+        with self.bar.paused():
             click.echo(line, err=True)
 
     def begin(self, targets: Sequence[Target], laws: Sequence[Law], earlier: int) -> None:

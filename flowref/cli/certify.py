@@ -150,13 +150,13 @@ class Proofs:
 
     def add(self, claim: Certificate) -> None:
         """Print, count and save a claim."""
-        with self.bar.aside():
+        with self.bar.paused():
             click.echo(claim.text(brief=self.brief))
         self.total += 1
         self.proved += claim.proof.proved
         self.whole += claim.proof.whole
         self.refuted += claim.refutation is not None
-        if self.folder is not None and claim.tells:
+        if self.folder is not None and claim.has_content:
             self.folder.mkdir(parents=True, exist_ok=True)
             words = f"{claim.target} {claim.statement}"
             name = "".join(one if one.isalnum() else "-" for one in words)

@@ -11,7 +11,7 @@ from flowref.cli.help import Command
 
 @click.command(cls=Command, examples=(("flowref doctor", "versions, libraries, memory"),))
 def doctor() -> None:
-    """Show the environment of flowref: versions, libraries, processors and memory, with problems.
+    """Show the environment of flowref: versions, libraries, CPUs and memory, with problems.
 
     Exit codes: 0 no problem, 1 something keeps flowref from working.
     """

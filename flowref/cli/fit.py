@@ -108,7 +108,7 @@ def fit(
     report = None
     if audit:
         from flowref.cli.audit_progress import AuditProgress
-        from flowref.reporting.terminal import summary_lines
+        from flowref.reporting.audit_summary import summary_lines
 
         with AuditProgress() as shown:
             report = training.verify(folder, shown)

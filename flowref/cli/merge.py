@@ -48,8 +48,8 @@ def merge(
     Exit codes: those of the undivided audit; 2 if they do not belong together.
     """
     from flowref.auditing.report_merge import merge as merged
+    from flowref.reporting.audit_summary import summary_lines
     from flowref.reporting.report import Report
-    from flowref.reporting.terminal import summary_lines
 
     if output and choices["json_path"]:
         raise click.UsageError("-o and --json name the same file twice; give one")

@@ -34,7 +34,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no p
 
 
 class Jobs(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no parameter
-    """A number of worker processes, or auto: one per processor."""
+    """A number of worker processes, or auto: one per CPU."""
 
     name = "jobs"
 

@@ -49,7 +49,8 @@ def report(path: str | None, schema: bool, **choices: Any) -> None:
 
 
 def _show(report: Any, verbosity: int) -> None:
-    from flowref.reporting.terminal import summary_lines, target_lines
+    from flowref.reporting.audit_summary import summary_lines
+    from flowref.reporting.terminal import target_lines
     from flowref.reporting.text import clean
 
     statements = {note.id: note.statement for note in report.laws}

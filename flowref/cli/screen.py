@@ -52,7 +52,7 @@ class Bar:
             self._progress.update(self._task, **values)
 
     @contextlib.contextmanager
-    def aside(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Pause the bar, so that lines can be printed."""
         if self._progress is not None:
             self._progress.stop()

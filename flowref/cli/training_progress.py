@@ -64,5 +64,5 @@ class TrainingProgress(TrainingListener):
         if not self.bar.drawn or last:
             values = f"{self._shown(training)} {self.unit * row['train_nll']:.3f}{self.validation}"
             count = f"epoch {row['epoch']}/{training.recipe.epochs}"
-            with self.bar.aside():
+            with self.bar.paused():
                 click.echo(f"{count}: {values}   {row['seconds']:.0f} s", err=True)

@@ -14,11 +14,10 @@ import numpy as np
 from flowref.checking.measurement import measure
 from flowref.diagnosing.comparison import Comparison, array_comparison
 from flowref.diagnosing.constants import offsets
-from flowref.diagnosing.scenes import Scene
-from flowref.diagnosing.slips import (
+from flowref.diagnosing.known_bugs import (
     SIGN,
     ZERO,
-    Slip,
+    KnownBug,
     found,
     logarithms,
     named_factors,
@@ -26,6 +25,7 @@ from flowref.diagnosing.slips import (
     other_terms,
     whole_batch,
 )
+from flowref.diagnosing.scenes import Scene
 from flowref.laws.common.arithmetic import finite_rows, reported
 from flowref.laws.density.base import normalizing_call, standard_normal
 from flowref.model import Array, Law
@@ -88,11 +88,11 @@ def mass(law: Law, scenes: Sequence[Scene]) -> str:
 def diagnose_density(scenes: Sequence[Scene]) -> str:
     """Return the known bug of a log-density as text; empty if none explains it."""
     seen = [density_of(scene) for scene in scenes]
-    what = found(seen, density_slips(seen))
+    what = found(seen, density_bugs(seen))
     return f"the log-density is {what}" if what else ""
 
 
-def density_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def density_bugs(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     """Yield the known bugs of a log-density."""
     yield from chain(
         [ZERO], other_terms(seen), [replace(SIGN, words="the negative of the right one")]

@@ -9,16 +9,16 @@ import numpy as np
 
 from flowref.checking.measurement import measure
 from flowref.diagnosing.comparison import Comparison, array_comparison
-from flowref.diagnosing.scenes import Scene
-from flowref.diagnosing.slips import (
+from flowref.diagnosing.known_bugs import (
     SIGN,
     ZERO,
-    Slip,
+    KnownBug,
     found,
     named_factors,
     named_offsets,
     whole_batch,
 )
+from flowref.diagnosing.scenes import Scene
 from flowref.model import Law
 
 # Law -> names of two observed numbers: the reported and the expected one.
@@ -36,7 +36,7 @@ def of_pair(law: Law, scenes: Sequence[Scene]) -> str:
     """
     got, want = PAIRS[law.base]
     seen = [_compared(law, scene, got, want) for scene in scenes]
-    what = found(seen, _slips(seen))
+    what = found(seen, _known_bugs(seen))
     return f"{got} is {what}" if what else ""
 
 
@@ -47,6 +47,6 @@ def _compared(law: Law, scene: Scene, got: str, want: str) -> Comparison:
     return array_comparison(scene.subject, one, other, usable, scene.cases)
 
 
-def _slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def _known_bugs(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     yield from (ZERO, SIGN)
     yield from chain(named_factors(seen), named_offsets(seen), whole_batch())

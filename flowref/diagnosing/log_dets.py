@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from flowref.diagnosing.comparison import Comparison, array_comparison
-from flowref.diagnosing.scenes import LARGEST, Scene
-from flowref.diagnosing.slips import (
+from flowref.diagnosing.known_bugs import (
     SIGN,
     ZERO,
-    Slip,
+    KnownBug,
     found,
     logarithms,
     named_factors,
@@ -23,6 +22,7 @@ from flowref.diagnosing.slips import (
     term,
     whole_batch,
 )
+from flowref.diagnosing.scenes import LARGEST, Scene
 from flowref.laws.bijection.oracles import jacobians
 from flowref.laws.common.arithmetic import finite_rows, inverse_inputs, log_abs_det, reported
 from flowref.model import OPPOSITE, Array, Subject, per_point
@@ -77,11 +77,11 @@ def log_det_comparison(scene: Scene, which: str) -> Comparison:
 def diagnose_log_det(scenes: Sequence[Scene], which: str) -> str:
     """Return the known bug of a call's log-det as text; empty if none explains it."""
     seen = [log_det_comparison(scene, which) for scene in scenes]
-    what = found(seen, log_det_slips(seen, which))
+    what = found(seen, log_det_bugs(seen, which))
     return f"the log-det of {which} is {what}" if what else ""
 
 
-def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
+def log_det_bugs(seen: Sequence[Comparison], which: str) -> Iterator[KnownBug]:
     """Yield the known bugs of a log-det, the most frequent first."""
     other, meant = OPPOSITE[which], CHANGE if which == "forward" else ""
     yield ZERO
@@ -115,17 +115,19 @@ def log_det_slips(seen: Sequence[Comparison], which: str) -> Iterator[Slip]:
     yield term(f"the sum of the slopes: no logarithm was taken{MEANT}", "slopes")
 
 
-def _layers(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def _layers(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     names = sorted(name for name in seen[0].terms if name.startswith("part "))
     for name in names if len(names) > 1 else ():
         label = _layer_label(seen[0].subject, int(name.removeprefix("part ")))
-        yield Slip(f"that without the log-det of {label}", partial(_log_det_with_term, name, -1))
+        yield KnownBug(
+            f"that without the log-det of {label}", partial(_log_det_with_term, name, -1)
+        )
         yield term(f"that of {label} alone", name)
-        yield Slip(
+        yield KnownBug(
             f"that with the log-det of {label} counted twice", partial(_log_det_with_term, name, 1)
         )
         flipped = f"that with the sign of the log-det of {label} flipped"
-        yield Slip(flipped, partial(_log_det_with_term, name, -2))
+        yield KnownBug(flipped, partial(_log_det_with_term, name, -2))
 
 
 def _log_det_with_term(name: str, times: float, one: Comparison) -> Array:

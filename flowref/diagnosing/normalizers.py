@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from flowref.diagnosing.comparison import Comparison, array_comparison
+from flowref.diagnosing.known_bugs import first_explaining_bug, narrowed, other_terms
 from flowref.diagnosing.scenes import Scene
-from flowref.diagnosing.slips import first_explaining_slip, narrowed, other_terms
 from flowref.laws.batch_norm.arithmetic import broadcast_channels, channel_moments, per_channel
 from flowref.laws.batch_norm.averages import History, constant_share, random_history
 from flowref.laws.batch_norm.channels_first import channels_first
@@ -35,7 +35,7 @@ def diagnose_normalizer(law: Law, scenes: Sequence[Scene]) -> str:
         except Exception:  # a role is missing, or the batch is refused
             continue
         seen, subject = [one for one, _ in looked], looked[0][1]
-        if found := first_explaining_slip(seen, other_terms(seen)) or narrowed(seen):
+        if found := first_explaining_bug(seen, other_terms(seen)) or narrowed(seen):
             return f"{subject} is {found}"
     return ""
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from flowref.diagnosing.comparison import Comparison, array_comparison, explains, numbers_per_point
-from flowref.diagnosing.scenes import LARGEST, Scene
-from flowref.diagnosing.slips import (
+from flowref.diagnosing.known_bugs import (
     SIGN,
     ZERO,
-    Slip,
+    KnownBug,
     any_constant,
-    first_explaining_slip,
+    first_explaining_bug,
     multiplied,
     named_offsets,
     narrowed,
     other_terms,
     whole_batch,
 )
+from flowref.diagnosing.scenes import LARGEST, Scene
 from flowref.laws.common.arithmetic import finite_rows, inverse_inputs
 from flowref.model import Array, Subject
 
@@ -65,7 +65,7 @@ def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
     there, back = CALLS[law]
     point = "x" if there == "forward" else "z"
     found = (
-        first_explaining_slip(seen, round_trip_slips(seen))
+        first_explaining_bug(seen, round_trip_bugs(seen))
         or permuted(seen)
         or narrowed(seen)
         or some_coordinates(seen)
@@ -75,10 +75,13 @@ def diagnose_round_trip(scenes: Sequence[Scene], law: str) -> str:
     return f"{back}({there}({point})) is {found}" if found else ""
 
 
-def round_trip_slips(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def round_trip_bugs(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     """Yield the known bugs of an inverse."""
     flipped = replace(SIGN, words="the point with the opposite sign")
-    twice, half = Slip("twice the point", multiplied(2.0)), Slip("half the point", multiplied(0.5))
+    twice, half = (
+        KnownBug("twice the point", multiplied(2.0)),
+        KnownBug("half the point", multiplied(0.5)),
+    )
     yield from chain([ZERO], other_terms(seen), [flipped, twice, half])
     yield from chain(named_offsets(seen), whole_batch())
 

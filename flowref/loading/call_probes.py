@@ -104,7 +104,7 @@ def _probe(instance: Instance, recognition: Recognition, declared: Declared) -> 
     draft = run_experiments(draft, (*OF_INVERSES, *OF_ESTIMATES))
     if of_user or instance.source.target.adapter in (USER, OBJECT):
         draft = _without_broken(draft, subject)
-    resolved, runs = draft.spoken, f"it runs in {instance.dtype}, and {trip.words}"
+    resolved, runs = draft.resolved, f"it runs in {instance.dtype}, and {trip.words}"
     why = (*draft.why, runs)
     return Probed(
         draft.dialect,
@@ -172,7 +172,7 @@ def _rehearsed(draft: Draft, adapter: Adapter) -> Draft:
 def _without_broken(draft: Draft, subject: Subject) -> Draft:
     """The draft without abilities that raise for every input, and with a sentence about each."""
     obj, dialect = draft.instance.obj, draft.dialect
-    broken = {**draft.spoken.broken, **refusing(subject)}
+    broken = {**draft.resolved.broken, **refusing(subject)}
     if draft.facts.context_shape is not None and not asks_for(obj, dialect):
         broken.pop("sample", None)  # sampling under contexts is tested by laws
     absent: dict[str, Any] = dict.fromkeys(broken)
@@ -193,7 +193,7 @@ def _without_broken(draft: Draft, subject: Subject) -> Draft:
     said += [f"{name} raises, and is not tested" for name in broken]
     found = Finding(facts={"broken": broken}, dialect=replace(dialect, **absent))
     draft = draft.having(found).saying(*said)
-    return replace(draft, spoken=replace(draft.spoken, hints=(*draft.spoken.hints, *hints)))
+    return replace(draft, resolved=replace(draft.resolved, hints=(*draft.resolved.hints, *hints)))
 
 
 def owned(obj: Any, package: str, depth: int = DEEPEST) -> bool:

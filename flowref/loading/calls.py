@@ -90,7 +90,7 @@ def _by_batches(
     """
     from flowref.adapters.common.normalizers import recognition
 
-    instance, facts, resolved = draft.instance, draft.facts, draft.spoken
+    instance, facts, resolved = draft.instance, draft.facts, draft.resolved
     if facts.normalizer is None and (asked or initializes(instance, resolved.dialect, point)):
         # initialization: only its first batch comes out standardized
         return draft.saying(INITIALIZED), ()
@@ -98,7 +98,7 @@ def _by_batches(
         # Data enter through the inverse.
         resolved = replace(resolved, dialect=replace(resolved.dialect, normalizing="inverse"))
         words = f"{INITIALIZED}, by inverse: that takes data to latents"
-        return replace(draft, spoken=resolved).saying(words), ()
+        return replace(draft, resolved=resolved).saying(words), ()
     dtype = point[0].dtype
     found, shown = recognition.completed(inquiry.obj, resolved.dialect, facts, dtype, kind)
     if facts.normalizer is not None and found.normalizer is None:
@@ -106,7 +106,7 @@ def _by_batches(
         resolved = resolved.saying(*shown)
     if shown and found.normalizer is not None:
         resolved = _of_normalizer(resolved, found.normalizer)
-    return replace(draft, facts=found, spoken=resolved), shown
+    return replace(draft, facts=found, resolved=resolved), shown
 
 
 def _initialized_back(instance: Instance, resolved: Settled, context: Any) -> bool:
@@ -156,7 +156,7 @@ def _may_be_on_a_surface(draft: Draft, options: Mapping[str, str], context: Any)
 
 def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
     """The draft in coordinates of its manifold; unchanged if its domain has full dimension."""
-    facts, resolved = draft.facts, draft.spoken
+    facts, resolved = draft.facts, draft.resolved
     found = surface_of(obj, resolved.dialect, x, facts.domain)
     if found is None:
         return draft
@@ -177,14 +177,14 @@ def _on_surface(obj: Any, draft: Draft, x: Any) -> Draft:
         promises=promises,
         surface=found,
     )
-    return replace(draft, facts=facts, spoken=resolved).saying(found.words)
+    return replace(draft, facts=facts, resolved=resolved).saying(found.words)
 
 
 def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
     """The draft of a map between simplices without the last, dependent coordinate; unchanged if the map
     returns as many entries that lie on no simplex.
     """
-    resolved = draft.spoken
+    resolved = draft.resolved
     if resolved.latent is None or not (
         found := opened(obj, resolved.dialect, point[0], resolved.latent, point[1])
     ):
@@ -192,7 +192,7 @@ def _of_simplex(obj: Any, draft: Draft, point: tuple[Any, Any]) -> Draft:
     dialect, latent, said = found
     facts = replace(draft.facts, event_shape=(point[0].shape[-1] - 1,), domain=CORNER)
     resolved = replace(resolved, dialect=dialect, latent=latent)
-    return replace(draft, facts=facts, spoken=resolved).saying(said)
+    return replace(draft, facts=facts, resolved=resolved).saying(said)
 
 
 def _convention_changes(before: Dialect, after: Dialect) -> list[str]:
@@ -214,7 +214,7 @@ def with_checked_log_det(draft: Draft) -> Draft:
     """
     from flowref.adapters.common.normalizers import shapes
 
-    resolved, facts, target = draft.spoken, draft.facts, draft.instance.source.target
+    resolved, facts, target = draft.resolved, draft.facts, draft.instance.source.target
     promises = {**resolved.promises, **facts.promises}
     facts = replace(facts, ladj_event=resolved.ladj_event, promises=promises)
     event, latent = facts.event_shape, resolved.latent

@@ -23,11 +23,11 @@ NOTHING: Mapping[str, Any] = {}
 class Finding(NamedTuple):
     """The result of an experiment.
 
-    ``told``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
+    ``details``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
     ``dialect``: the new calling convention, None if unchanged.
     """
 
-    told: tuple[str, ...] = ("",)
+    details: tuple[str, ...] = ("",)
     facts: Mapping[str, Any] = NOTHING
     promises: Mapping[str, Any] = NOTHING
     dialect: Dialect | None = None
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What is known of an object: its ``facts``, its resolved calls (``spoken``), and ``why``, a sentence
+    """What is known of an object: its ``facts``, its resolved calls (``resolved``), and ``why``, a sentence
     each.
 
     ``rehearsal``: a subject made of it and the cost of a round trip, once its calls are known.
@@ -43,14 +43,14 @@ class Draft:
 
     instance: Instance
     facts: Facts
-    spoken: Settled
+    resolved: Settled
     why: tuple[str, ...] = ()
     rehearsal: Rehearsal | None = None
 
     @property
     def dialect(self) -> Dialect:
         """The calling convention."""
-        return self.spoken.dialect
+        return self.resolved.dialect
 
     @property
     def points(self) -> tuple[Array, Array | None]:
@@ -59,14 +59,14 @@ class Draft:
 
     def saying(self, *words: str) -> Draft:
         """The draft with more remarks on the target's line."""
-        return replace(self, spoken=self.spoken.saying(*filter(None, words)))
+        return replace(self, resolved=self.resolved.saying(*filter(None, words)))
 
     def having(self, found: Finding) -> Draft:
         """The draft with the result of an experiment."""
         promises = {**self.facts.promises, **found.promises}
         facts = replace(self.facts, promises=promises, **found.facts)
-        spoken = replace(self.spoken, dialect=found.dialect or self.dialect)
-        return replace(self, facts=facts, spoken=spoken)
+        resolved = replace(self.resolved, dialect=found.dialect or self.dialect)
+        return replace(self, facts=facts, resolved=resolved)
 
     def ask(
         self, call: Callable[..., Any] | None, x: Array, context: Array | None = None, seed: int = 0
@@ -103,7 +103,7 @@ def run_experiments(draft: Draft, table: Iterable[Experiment]) -> Draft:
     for one in table:
         asked = all(holds(draft) for holds in one.requires)
         if asked and (found := one.run(draft)) is not None:
-            draft = draft.having(found).saying(*map(one.words.format, found.told))
+            draft = draft.having(found).saying(*map(one.words.format, found.details))
     return draft
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.user.conventions.series import Series, beside_nothing, rule_of
+from flowref.adapters.user.conventions.series import Series, density_as_log_det, rule_of
 from flowref.loading.draft import Draft, Finding
 from flowref.loading.size import call_with_cached_weights
 from flowref.model import Array
@@ -54,7 +54,7 @@ def rule(draft: Draft) -> Finding | None:
     estimate; without a map, for an estimated log-density.
     """
     dialect, promises = draft.dialect, draft.facts.promises
-    call = dialect.forward or partial(beside_nothing, dense=dialect.log_prob)
+    call = dialect.forward or partial(density_as_log_det, dense=dialect.log_prob)
     found = draft.ask(
         partial(rule_of, call=call, searched=dialect.forward is not None), *draft.points
     )

@@ -60,7 +60,7 @@ def of_noise(draft: Draft) -> Finding | None:
     if not name:
         return None
     found = random(draft)
-    return found._replace(told=(f"{name} is drawn unless given: {found.told[0]}",))
+    return found._replace(details=(f"{name} is drawn unless given: {found.details[0]}",))
 
 
 def _repeats(draft: Draft, method: str, name: str | None) -> bool:

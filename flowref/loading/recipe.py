@@ -111,7 +111,7 @@ class Recipe:
     def contextual(self) -> Recipe:
         """The recipe with an optional context passed. Raises `Unsupported` if there is none."""
         if not self.facts.optional_context:
-            raise Unsupported("it takes no optional context", waits=False)
+            raise Unsupported("it takes no optional context", blocked=False)
         return self._with(context=self.facts.optional_context)
 
     def _with(self, **options: str) -> Recipe:
@@ -123,7 +123,7 @@ class Recipe:
         """The recipe of a conditional density at one fixed context. Raises `Unsupported` if it takes none."""
         shape, event = self.facts.context_shape, self.facts.event_shape
         if shape is None:
-            raise Unsupported("it takes no context", waits=False)
+            raise Unsupported("it takes no context", blocked=False)
         promises = {name: value for name, value in self.facts.promises.items() if name != "labels"}
         facts = replace(self.facts, context_shape=None, optional_context="", promises=promises)
         each, stated = False, None
@@ -142,13 +142,13 @@ class Recipe:
         sizes = list(other_sizes(event)) if target.adapter in (USER, OBJECT) else []
         with self.backend.sandbox(0, self.dtype):
             if not sizes or keeps_size(self.build(), event):
-                raise Unsupported("its events have one size", waits=False)
+                raise Unsupported("its events have one size", blocked=False)
         for size in sizes:
             try:
                 return self._with(event=",".join(map(str, size)), **{OVERRIDE: "true"})
             except (TargetError, SpecError):
                 continue
-        raise Unsupported("it rejects events of another size", waits=False)
+        raise Unsupported("it rejects events of another size", blocked=False)
 
     def given(self, condition: Condition) -> Recipe:
         """The recipe with contexts as a condition demands."""
@@ -244,7 +244,9 @@ def _build_recipe(target: Target, undeclared: frozenset[str] = frozenset()) -> R
             refusals.append(refusal)
             continue
         path, line = definition_location(source)
-        recognized = recognized_as(target, recognition, declared, probed)
+        recognized = replace(
+            recognized_as(target, recognition, declared, probed), framework=instance.backend.name
+        )
         if not source.instance and source.statement is None and fits_itself(instance.obj):
             said = (*said, "fitted to a drawn sample by its fit")
         if instance.source.fitted:
@@ -314,7 +316,9 @@ def _recipe_like(target: Target, like: Target) -> Recipe:
         raise TargetError(refusal.sentence(target)) from refusal.error
     facts = replace(declared.facts, built_here=known.facts.built_here)
     probed = replace(known.probed, dialect=recognition.dialect, facts=facts)
-    recognized = recognized_as(target, recognition, declared, probed)
+    recognized = replace(
+        recognized_as(target, recognition, declared, probed), framework=instance.backend.name
+    )
     return Recipe(source, instance.backend, recognition.adapter, probed, recognized)
 
 

@@ -87,9 +87,9 @@ def layer(draft: Draft) -> Finding | None:
     found = None
     with contextlib.suppress(Exception):  # reported elsewhere
         found = _layer(draft)
-    if found is not None and draft.spoken.left:
+    if found is not None and draft.resolved.left:
         raise TargetError(
-            f"{draft.instance.source.target}: it is random, and {draft.spoken.left}. The contribution of a stochastic layer "
+            f"{draft.instance.source.target}: it is random, and {draft.resolved.left}. The contribution of a stochastic layer "
             "includes all its draws: audit a wrapper that takes and returns the draws as entries of a point, or one "
             "that returns (z, V) alone; for a bijection say ?kind=bijection"
         )
@@ -99,7 +99,7 @@ def layer(draft: Draft) -> Finding | None:
 def _layer(draft: Draft) -> Finding | None:
     if _steps_differ(draft):
         return None
-    (x, context), latent = draft.points, draft.spoken.latent
+    (x, context), latent = draft.points, draft.resolved.latent
     other_size = latent is not None and latent[0].numel() != x[0].size
     dialect = (
         _other_size_convention(draft, x, context) if other_size else _same_size_convention(draft)

@@ -18,6 +18,7 @@ from flowref.model.errors import (
     Unsupported,
     nearest,
     one_line,
+    running_user_line,
     untraceable,
     user_code_location,
 )
@@ -194,6 +195,7 @@ __all__ = [
     "pair_id",
     "per_point",
     "requires",
+    "running_user_line",
     "seed_of",
     "spelled",
     "statement_of",

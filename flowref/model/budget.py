@@ -72,7 +72,7 @@ class Budget:
         return self.work - self.spent
 
 
-# Planned share of a pair's processor time, since work is counted roughly.
+# Planned share of a pair's CPU time, since work is counted roughly.
 SHARE_OF_TIME = 0.6
 
 

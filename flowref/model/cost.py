@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from flowref.model.call import DRAWING
 
 # Nominal nanoseconds of one dispatched operation, one written number, and one multiply-add, on one
-# thread of an ordinary processor in double precision.
+# thread of an ordinary CPU in double precision.
 OPERATION, ENTRY, PRODUCT = 8000.0, 1.5, 0.05
 # Factors for numbers written by slower operators: reductions over a short last axis, random draws,
 # selections and searches.

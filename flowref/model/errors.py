@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import re
 import sysconfig
 import traceback
@@ -57,12 +59,12 @@ class BaselineError(FlowrefError):
 class Unsupported(FlowrefError):
     """Raised when a live object lacks an ability; the law is then not applicable, with this reason.
 
-    ``waits`` and ``remedy``: as in `NotJudged`; None if the caller decides.
+    ``blocked`` and ``remedy``: as in `NotJudged`; None if the caller decides.
     """
 
-    def __init__(self, reason: str, *, waits: bool | None = None, remedy: str = "") -> None:
+    def __init__(self, reason: str, *, blocked: bool | None = None, remedy: str = "") -> None:
         super().__init__(reason)
-        self.waits, self.remedy = waits, remedy
+        self.blocked, self.remedy = blocked, remedy
 
 
 class Undecidable(FlowrefError):
@@ -91,15 +93,28 @@ def untraceable(error: BaseException) -> str:
 
 def user_code_location(error: BaseException) -> str:
     """The innermost line of user code in a traceback, in brackets; empty if there is none."""
-    ours = str(Path(__file__).resolve().parents[1])
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(ours)
-        and "site-packages" not in frame.filename
-        and not frame.filename.startswith(("<", sysconfig.get_paths()["stdlib"]))
+        if _is_user_file(frame.filename)
     ]
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+def running_user_line() -> str:
+    """The innermost line of user code that is being executed, as ``flow.py:12``; empty if there is
+    none.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else ""
+
+
+@functools.cache
+def _is_user_file(path: str) -> bool:
+    ours, standard = str(Path(__file__).resolve().parents[1]), sysconfig.get_paths()["stdlib"]
+    return "site-packages" not in path and not path.startswith(("<", ours, standard))
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

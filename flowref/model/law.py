@@ -37,7 +37,7 @@ class Residual:
         promised inverse tolerance, the error estimate of a difference quotient);
     ``decidable`` ``(batch,)``: False where the law does not apply (the map is not finite); such rows are
         counted;
-    ``excused``: named facts that exempt points, each with a lazily computed mask ``(batch,)``, evaluated in
+    ``exempt``: named facts that exempt points, each with a lazily computed mask ``(batch,)``, evaluated in
         order and only for suspicious rows;
     ``trivial`` ``(batch,)``: True where the law holds for any subject; a pass needs another row;
     ``span``: rows that noise moves by more than this are undecided. Half a nat for the logarithm of a
@@ -51,7 +51,7 @@ class Residual:
     scale: Array | float = 1.0
     allowed: Array | float = 0.0
     decidable: Array | None = None
-    excused: Mapping[str, Callable[[], Array]] = field(default_factory=dict)
+    exempt: Mapping[str, Callable[[], Array]] = field(default_factory=dict)
     trivial: Array | None = None
     span: float = np.inf
     nats: Array | None = None
@@ -67,13 +67,13 @@ class Residual:
     @cached_property
     def silent(self) -> Array:
         """Rows that the law does not decide, ``(batch,)``."""
-        return np.asarray(np.any([self._undecidable, *self.excuses.values()], axis=0))
+        return np.asarray(np.any([self._undecidable, *self.exempt_rows.values()], axis=0))
 
     @cached_property
-    def excuses(self) -> dict[str, Array]:
+    def exempt_rows(self) -> dict[str, Array]:
         """For each exempting fact its rows ``(batch,)``, without those of earlier facts."""
         left, found = ~self._undecidable, {}
-        for words, rows in self.excused.items():
+        for words, rows in self.exempt.items():
             found[words] = left & np.asarray(rows(), dtype=bool)
             left = left & ~found[words]
         return found

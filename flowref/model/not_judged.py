@@ -12,11 +12,11 @@ UNMOVED = "its arrays are not moved, since they are not known to be parameters"
 class NotJudged:
     """Why a law was not applied.
 
-    ``waits``: the law is applicable, but untested, since something is missing or unknown; False if the
+    ``blocked``: the law is applicable, but untested, since something is missing or unknown; False if the
     subject is of another kind (no squeeze, no density; a contract that is not promised). ``remedy``: what a
     user can declare so that the law is tested; empty if nothing helps.
     """
 
     reason: str
-    waits: bool = False
+    blocked: bool = False
     remedy: str = ""

@@ -32,7 +32,8 @@ class Recognized:
     ``event_source``: the source of ``event_shape``; empty if the target states it;
     ``data``: the user's data at which it is measured, and how they look to it, a phrase each;
     ``path``, ``line``: its source relative to the audited repository; empty and 0 if outside;
-    ``methods``: functions of the user's code, in the order of calls.
+    ``methods``: functions of the user's code, in the order of calls;
+    ``framework``: the backend.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Recognized:
     path: str = ""
     line: int = 0
     methods: tuple[Method, ...] = ()
+    framework: str = "torch"
 
     @property
     def event(self) -> str:

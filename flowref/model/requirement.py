@@ -14,13 +14,13 @@ from flowref.model.not_judged import NotJudged
 class Requirement:
     """A predicate of a flow that is true if a law applies.
 
-    ``otherwise``: the reason if it is false; ``waits`` and ``remedy``: as in `NotJudged`. A predicate with a
+    ``otherwise``: the reason if it is false; ``blocked`` and ``remedy``: as in `NotJudged`. A predicate with a
     more specific reason raises `Unsupported` with it. ``a & b`` requires both, in this order.
     """
 
     test: Callable[[Any], bool]
     otherwise: str
-    waits: bool = False
+    blocked: bool = False
     remedy: str = ""
 
     def unmet(self, flow: Any) -> NotJudged | None:
@@ -29,22 +29,22 @@ class Requirement:
             if self.test(flow):
                 return None
         except Unsupported as refusal:
-            waits = self.waits if refusal.waits is None else refusal.waits
-            return NotJudged(str(refusal), waits, refusal.remedy or self.remedy)
-        return NotJudged(self.otherwise, self.waits, self.remedy)
+            blocked = self.blocked if refusal.blocked is None else refusal.blocked
+            return NotJudged(str(refusal), blocked, refusal.remedy or self.remedy)
+        return NotJudged(self.otherwise, self.blocked, self.remedy)
 
     def demand(self, flow: Any) -> None:
         """Raise `Unsupported` with the reason if a flow does not meet the requirement."""
         silence = self.unmet(flow)
         if silence is not None:
-            raise Unsupported(silence.reason, waits=silence.waits, remedy=silence.remedy)
+            raise Unsupported(silence.reason, blocked=silence.blocked, remedy=silence.remedy)
 
     def __call__(self, flow: Any) -> bool:
         """Whether a flow meets the requirement."""
         return self.unmet(flow) is None
 
     def __and__(self, other: Requirement) -> Requirement:
-        return Requirement(_Both(self, other), other.otherwise, other.waits, other.remedy)
+        return Requirement(_Both(self, other), other.otherwise, other.blocked, other.remedy)
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class _Both:
 
 
 def requires(
-    otherwise: str, *, waits: bool = False, remedy: str = ""
+    otherwise: str, *, blocked: bool = False, remedy: str = ""
 ) -> Callable[[Callable[[Any], bool]], Requirement]:
     """Declare a condition: ``@requires("it keeps no running statistics")`` on its predicate.
 
-    ``waits``: True if the unmet condition leaves an applicable law untested, rather than showing that the
+    ``blocked``: True if the unmet condition leaves an applicable law untested, rather than showing that the
     subject is of another kind; ``remedy``: what a user can declare to change that.
     """
 
     def declare(test: Callable[[Any], bool]) -> Requirement:
-        return Requirement(test, otherwise, waits, remedy)
+        return Requirement(test, otherwise, blocked, remedy)
 
     return declare

@@ -111,7 +111,7 @@ class Verdict:
 
     ``counts``: the points measured; ``part``: the part of a composite that violates the law, empty for the
         whole; ``force``: that of the law (`Law.force`);
-    ``waits`` and ``remedy``: for a law that was not applied, as in `NotJudged`;
+    ``blocked`` and ``remedy``: for a law that was not applied, as in `NotJudged`;
     ``diagnosis``: the known bug that explains the numbers of a violation;
     ``figure``: numbers for a plot of a violation; ``size``: the error of a violation of volume or density;
     ``minor``: the violation is below single-precision rounding at every point measured;
@@ -130,7 +130,7 @@ class Verdict:
     seconds: float = 0.0
     law_version: int = 1
     force: str = "claim"
-    waits: bool = False
+    blocked: bool = False
     remedy: str = ""
     diagnosis: str = ""
     figure: Figure | None = None

@@ -119,7 +119,7 @@ class Certificate:
         yield f"  Not said  {rounding}other shapes, single precision, the other mode, other versions"
 
     @property
-    def tells(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is something to check: a proof, a bound or a refutation."""
         shown = any(one.box is not None for one in self.bounds)
         found = self.proof.proved or shown or self.refutation is not None
@@ -129,7 +129,7 @@ class Certificate:
         """Whether the law holds of the graph again, at other random points, and each bound on its
         box; or the refutation does.
         """
-        if self.graph is None or not self.tells:
+        if self.graph is None or not self.has_content:
             return False
         again = self.seed + 7919 if seed is None else seed
         law, free = LAWS[self.law], frozenset(self.proof.free)

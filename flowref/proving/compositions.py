@@ -447,7 +447,7 @@ class Composition:
         squares = self._entries(self._node("square", (at,), shape), shape)
         return self._node("mul", (self._node("sum", (squares, [1]), (rows,)), 0.5), (rows,))
 
-    def beside(self, value: Ref, ladj: Ref | None) -> Ref:
+    def value_with_log_det(self, value: Ref, ladj: Ref | None) -> Ref:
         """Entries of a value and the log-det of each point, if there is one, concatenated:
         ``(rows, width)``.
         """

@@ -114,7 +114,7 @@ def _patch_invariants(target: Target, law: Law) -> PatchInvariants:
         and claim_of(calls, str(target), name, Most()).proof.proved
     )
     # The values of both calls, or all results of the call that is not edited.
-    kept = {"forward": 2} if statement.mended else {"forward": 1, "inverse": 1}
+    kept = {"forward": 2} if statement.edited_call else {"forward": 1, "inverse": 1}
     formulas, sizes = list[str](), set[int]()
     with calls.recipe.backend.sandbox(0, calls.recipe.dtype):
         for name, results in kept.items():

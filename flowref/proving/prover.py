@@ -79,9 +79,9 @@ def repairs_of(target: Target, law: Law) -> tuple[str, ...]:
 
 
 def _repairs(statement: Statement, graph: Graph, whole: Composition) -> tuple[str, ...]:
-    if statement.criterion != "log-det" and not statement.mended:
+    if statement.criterion != "log-det" and not statement.edited_call:
         return ()
-    found = repairs(graph, tuple(whole.paths), statement.criterion, statement.mended)
+    found = repairs(graph, tuple(whole.paths), statement.criterion, statement.edited_call)
     return tuple(map(str, found))
 
 

@@ -30,7 +30,7 @@ from flowref.proving.rounding.boxes import KEEPING
 class Statement:
     """``words``: as a sentence; ``criterion``: of `LAWS`; ``needs``: the calls of a dialect;
     ``results``: the arguments of the criterion; ``points``: "points" of the domain, "latents",
-    their images, or "data", on which the density is defined; ``mended``: the call to edit if
+    their images, or "data", on which the density is defined; ``edited_call``: the call to edit if
     the statement is wrong, whose value it is about; ``mode``: the mode of the statement, for
     every mode of the law; ``batches``: further shapes of batches at which it must hold;
     ``stronger``: results for which the criterion covers this and other statements, tried first;
@@ -43,7 +43,7 @@ class Statement:
     needs: tuple[str, ...]
     results: Callable[[Composition], tuple[Ref, Ref | None]] | None
     points: str = "points"
-    mended: str = ""
+    edited_call: str = ""
     mode: str = ""
     batches: Callable[[Facts], list[Shape]] = lambda facts: []
     stronger: Callable[[Composition], tuple[Ref, Ref | None]] | None = None
@@ -135,7 +135,7 @@ def _composite_and_chain(of: Composition) -> tuple[Ref, Ref]:
     (whole, ladj), (last, total) = of.call("forward"), of.call(THROUGH["forward"])
     if ladj is None or total is None:
         ladj = total = None
-    return of.beside(whole, ladj), of.beside(last, total)
+    return of.value_with_log_det(whole, ladj), of.value_with_log_det(last, total)
 
 
 def _parts_back(of: Composition) -> tuple[Ref, Ref]:
@@ -243,7 +243,7 @@ STATEMENTS = {
         "latents",
     ),
     "map/inverse": Statement(
-        "the inverse of f(x) is x", "equal", BOTH, _round_trip, mended="inverse"
+        "the inverse of f(x) is x", "equal", BOTH, _round_trip, edited_call="inverse"
     ),
     "map/inverse[latents]": Statement(
         "f of the inverse of z is z", "equal", BOTH, _round_trip_of_latents, "latents", "inverse"

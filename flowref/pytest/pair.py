@@ -48,7 +48,7 @@ class PairSession(Protocol):
         """Measure one pair and compare it with the known failures."""
         ...
 
-    def again(self, verdict: Verdict) -> str:
+    def again(self, verdict: Verdict, recognized: Recognized | None = None) -> str:
         """The command that replays a failure; empty if no report is written."""
         ...
 
@@ -220,5 +220,6 @@ class Pair(Load):
         if one is not None:
             text = f"known as {one.reason!r}, and {str(one.standing).lower()}: {one.detail}"
         verdict, session = self._judged.verdict, self.session
-        taken, again = session.recognized(self.candidate), session.again(verdict)
+        taken = session.recognized(self.candidate)
+        again = session.again(verdict, taken)
         return violation(verdict, self._law.statement, text, taken, again)

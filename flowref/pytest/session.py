@@ -56,14 +56,14 @@ class Session:
         judge = self._judge(pair.candidate)
         return judge.judge(self._target(pair.candidate), pair._law, pair.baseline)
 
-    def again(self, verdict: Verdict) -> str:
+    def again(self, verdict: Verdict, recognized: Recognized | None = None) -> str:
         """The command that replays a failure; empty if no report is written."""
         from flowref.reporting.words import again
 
         if self.kept.path is None:
             return ""
         options = ("--report", self.kept.path) if self.kept.path else ()
-        return self.kept.before + (again(verdict, *options) or [""])[-1]
+        return self.kept.before + (again(verdict, *options, recognized=recognized) or [""])[-1]
 
     def recognized(self, candidate: Candidate) -> Recognized | None:
         """What a target was recognized as; None before it is loaded."""

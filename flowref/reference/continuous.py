@@ -23,7 +23,7 @@ Trace = Literal["exact", "hutchinson"]
 # density of its end.
 PATH = 0.1
 # Numbers per batched backward pass: with more there are fewer calls, but they overflow a
-# processor's cache.
+# CPU's cache.
 TOGETHER = {"cpu": 2**16, "gpu": 2**22}
 
 

@@ -111,8 +111,8 @@ def builder_options(target: Target, takes: Container[str] = ()) -> dict[str, Any
     ours = [*(CONVENTIONS if target.adapter == USER else ()), WEIGHTS, PART]
     if target.option(WEIGHTS) is not None and WEIGHTS not in takes:
         ours.append(KEY)
-    spoken = {*RESERVED, *(name for name in ours if name not in takes)}
-    return {key: literal(value) for key, value in target.options if key not in spoken}
+    reserved = {*RESERVED, *(name for name in ours if name not in takes)}
+    return {key: literal(value) for key, value in target.options if key not in reserved}
 
 
 def literal(text: str) -> Any:

@@ -34,17 +34,20 @@ OF_ROWS = (
 @dataclass(frozen=True)
 class Cause:
     """A law whose violation explains others. ``because``: the clause for reports; ``symptoms``:
-    globs of the explained laws.
+    globs of the explained laws; ``in_nats``: only errors of a log-det or density are explained.
     """
 
     law: str
     because: str
     symptoms: tuple[str, ...]
+    in_nats: bool = False
 
-    def explains(self, law: str) -> bool:
+    def explains(self, verdict: Verdict) -> bool:
         """Whether the violation of another law may be a symptom."""
-        law = base_of(law)
-        return law != self.law and any(named_by(glob, law) for glob in self.symptoms)
+        law = base_of(verdict.law)
+        if law == self.law or (self.in_nats and verdict.size is None):
+            return False
+        return any(named_by(glob, law) for glob in self.symptoms)
 
 
 # The deepest first: randomness, coupled rows, side effects, values, derivatives.
@@ -102,6 +105,7 @@ CAUSES = (
             "sampling/follows-density[]", "sampling/follows-density[balance]", "sampling/follows-density[ratios]",
         ),
     ),
+    Cause("map/log-det", "because its log-det is wrong", ("composition/parts",), in_nats=True),
     Cause(
         "map/log-det[inverse]",
         "because the log-det of its inverse is wrong",
@@ -128,7 +132,7 @@ def explained(verdicts: Iterable[Verdict]) -> dict[str, Cause]:
         deeper = {one.law for one in CAUSES[:depth]}
         if cause.law in violated:
             for law, verdict in violated.items():
-                explains = base_of(law) not in deeper and cause.explains(law)
+                explains = base_of(law) not in deeper and cause.explains(verdict)
                 if explains and not _outgrows(verdict, violated[cause.law]):
                     found.setdefault(law, cause)
     heads: dict[str, Verdict] = {}

@@ -9,11 +9,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowref.model import PROVED_WHOLE, Status, Verdict
+from flowref.reporting.audit_summary import LOG_DET
 from flowref.reporting.causes import Cause, explained
 from flowref.reporting.coverage import concerns
 from flowref.reporting.numbers import rounded_text
 from flowref.reporting.outcomes import BROKEN, FAILING
-from flowref.reporting.terminal import LOG_DET
 from flowref.reporting.text import clean, number_of
 from flowref.reporting.words import flagged
 
@@ -94,7 +94,7 @@ def check_lines(
     verdicts: Sequence[Verdict], accepted: Container[str] = (), *, verbose: bool = False
 ) -> list[str]:
     """Return a line for each check that was made, in the order of `CHECKS`, and one for each reason
-    why others were skipped. ``accepted``: laws that are known to fail; ``verbose``: with the
+    why others were skipped, or for what makes them possible. ``accepted``: laws that are known to fail; ``verbose``: with the
     conditions of proofs.
     """
     by_law = {verdict.law: verdict for verdict in verdicts if concerns(verdict)}
@@ -109,7 +109,7 @@ def check_lines(
     reasons: dict[str, list[str]] = {}
     for check, verdict in shown:
         if _word(verdict, accepted) == SKIPPED:
-            reasons.setdefault(clean(verdict.reason), []).append(check.words)
+            reasons.setdefault(clean(verdict.remedy or verdict.reason), []).append(check.words)
     for reason, words in reasons.items():
         which = words[0] if len(words) == 1 else f"{len(words)} checks"
         found.append(f"{SKIPPED:<8} {which}: {reason}")

@@ -17,7 +17,7 @@ OFFERS = "it offers "
 
 def concerns(verdict: Verdict) -> bool:
     """Whether a verdict's law applies to the kind of its target."""
-    return verdict.status is not Status.NOT_APPLICABLE or verdict.waits
+    return verdict.status is not Status.NOT_APPLICABLE or verdict.blocked
 
 
 def put_to_the_test(verdicts: Iterable[Verdict]) -> tuple[int, int]:
@@ -70,7 +70,7 @@ def skipped_check_lines(verdicts: Iterable[Verdict], hints: Iterable[str] = ()) 
     A hint of recognition ("no inverse found; it has reverse(z): say ?inverse=reverse") replaces the
     reason about the same ability.
 
-    >>> law = Verdict("t", "l", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
+    >>> law = Verdict("t", "l", Status.NOT_APPLICABLE, "it offers no inverse", blocked=True)
     >>> skipped_check_lines([law] * 3, ["no inverse found; say ?inverse=g"])
     ['3 skipped: no inverse found; say ?inverse=g']
     """

@@ -51,7 +51,7 @@ def issue(report: Report, verdict: Verdict, program: str = "", patch: str = "") 
     if program:
         lines += ["", "To reproduce (it ends with exit code 1 while the error is there):", ""]
         lines += _fenced("python", program)
-    elif commands := again(verdict):
+    elif commands := again(verdict, recognized=report.recognized.get(verdict.target)):
         lines += ["", "To see it again:", "", *(f"    {clean(command)}" for command in commands)]
     elif seen := evidence_text(verdict):
         lines += ["", escaped(seen)]

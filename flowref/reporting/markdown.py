@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowref.model import KnownFailure, Status, Verdict
+from flowref.model import KnownFailure, Recognized, Status, Verdict
 from flowref.reporting import digest, sections
 from flowref.reporting.causes import by_size, by_target, explained
 from flowref.reporting.contents import LawNote
@@ -34,7 +34,7 @@ def to_markdown(report: Report) -> str:
             _failures(report),
             sections.proved(report),
             sections.recognition_section(report),
-            sections.waits(report),
+            sections.not_tested(report),
             *sections.quiet(report),
             sections.law_section(report.laws),
         ]
@@ -56,12 +56,19 @@ def _failures(report: Report) -> list[str]:
         for verdict in sorted(by_size(verdicts), key=lambda verdict: verdict.law in causes):
             because = causes[verdict.law].because if verdict.law in causes else ""
             note, known = report.note(verdict.law), report.known_failure(verdict)
-            lines += ["", *_failure_section(verdict, note, because, known)]
+            lines += [
+                "",
+                *_failure_section(verdict, note, because, known, report.recognized.get(target)),
+            ]
     return ["## Failures", *lines] if lines else []
 
 
 def _failure_section(
-    verdict: Verdict, note: LawNote | None, because: str, known: KnownFailure | None
+    verdict: Verdict,
+    note: LawNote | None,
+    because: str,
+    known: KnownFailure | None,
+    recognized: Recognized | None,
 ) -> list[str]:
     name = f"{verdict.id} " if verdict.status is Status.VIOLATED else ""
     lines = [f"### {name}{verdict.status}: {code(verdict.law)} in {code(verdict.target)}", ""]
@@ -80,7 +87,7 @@ def _failure_section(
     if (case := verdict.counterexample) is not None:
         lines.append(f"- input: {code(inputs(case))}")
         lines.append(f"- circumstances: {escaped(circumstances(case, verdict.part))}")
-    if commands := again(verdict):
+    if commands := again(verdict, recognized=recognized):
         return [*lines, "", "See it again:", "", *block(commands)]
     return [
         *lines,

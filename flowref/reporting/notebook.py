@@ -5,10 +5,9 @@ Colors are those of the notebook, light or dark.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from flowref.model import Status, Verdict
+from flowref.model import KnownFailure, Recognized, Status, Verdict
 from flowref.reporting.causes import Cause, by_size, explained
 from flowref.reporting.coverage import skipped_check_lines as waiting_lines
 from flowref.reporting.lines import target_labels, target_line
@@ -23,58 +22,76 @@ from flowref.reporting.words import (
     seen,
 )
 
-if TYPE_CHECKING:
-    from flowref.reporting.report import Report
-
 # The most targets, failures of one target, and reasons that are shown; the rest is counted.
 TARGETS, FAILURES, REASONS = 100, 20, 10
 FRAME = "border-left: 3px solid; padding-left: 0.8em; margin: 0.2em 0 0.6em"
 CELL = "text-align: left; vertical-align: top; padding: 0 0.8em 0 0; color: inherit"
 
 
-def report_html(report: Report) -> str:
+def report_html(
+    title: str,
+    problems: Iterable[str],
+    groups: Mapping[str, Sequence[Verdict]],
+    statements: Mapping[str, str],
+    recognized: Mapping[str, Recognized],
+    known: Sequence[KnownFailure],
+) -> str:
     """Return a report as an HTML fragment. Failing targets come first, unfolded if there are few;
-    all text of a target is escaped.
+    all text of a target is escaped. ``groups``: target -> verdicts; ``statements``: by law.
     """
-    groups = report.by_target()
-    failing = {verdict.target for verdict in report.with_status(*FAILING)}
+    failing = {
+        target
+        for target, verdicts in groups.items()
+        if any(one.status in FAILING for one in verdicts)
+    }
     order = sorted(groups, key=lambda target: target not in failing)
-    parts = [f"<b>{_text(_headline(report))}</b>"]
-    parts += [f"<div>{_text(problem.message)}</div>" for problem in report.problems]
+    called = target_labels(groups)
+    parts = [f"<b>{_text(title)}</b>"]
+    parts += [f"<div>{_text(message)}</div>" for message in problems]
     for target in order[:TARGETS]:
-        parts.append(_target_html(report, target, groups[target], opened=len(failing) <= 3))
+        verdicts, taken = groups[target], recognized.get(target)
+        own = [one for one in known if one.target == target]
+        line = _text(target_line(called[target], verdicts, taken, own), " · ")
+        hints = () if taken is None else taken.hints
+        opened = len(failing) <= 3
+        parts.append(_target_html(line, verdicts, statements, hints, opened=opened))
     if len(order) > TARGETS:
         parts.append(f"<div>and {len(order) - TARGETS} more targets</div>")
     return f'<div class="flowref">{"".join(parts)}</div>'
 
 
-def _headline(report: Report) -> str:
-    new = report.new_failures
+def headline(new: Sequence[Verdict], number: int, failed: int, *, complete: bool) -> str:
+    """Return the result of an audit in a sentence: its ``new`` failures in a ``number`` of targets, of
+    which further ones ``failed`` to load.
+    """
     broken = sum(verdict.status is not Status.VIOLATED for verdict in new)
     what = violations(new) if len(new) > broken else "no violation"
     if broken:
         what += f", {broken} broken"
-    number = len(report.targets)
-    ended = "" if report.complete else "; interrupted"
-    if failed := len(report.problems):
+    ended = "" if complete else "; interrupted"
+    if failed:
         ended = f"; {failed} could not be audited{ended}"
         if not number:
             return f"flowref: nothing was audited{ended}"
     return f"flowref: {what} in {number} target{'' if number == 1 else 's'}{ended}"
 
 
-def _target_html(report: Report, target: str, verdicts: Sequence[Verdict], *, opened: bool) -> str:
-    recognized = report.recognized.get(target)
-    known = [one for one in report.known if one.target == target]
-    called = target_labels(report.targets).get(target, target)
-    line = _text(target_line(called, verdicts, recognized, known), " · ")
+def _target_html(
+    line: str,
+    verdicts: Sequence[Verdict],
+    statements: Mapping[str, str],
+    hints: Sequence[str],
+    *,
+    opened: bool,
+) -> str:
     causes = explained(verdicts)
     failures = by_size(verdict for verdict in verdicts if verdict.status in FAILING)
     failures.sort(key=lambda verdict: verdict.law in causes)
-    inner = [_failure_table(report, one, causes) for one in failures[:FAILURES]]
+    inner = [
+        _failure_table(one, statements.get(one.law, ""), causes) for one in failures[:FAILURES]
+    ]
     if len(failures) > FAILURES:
         inner.append(f"<div>and {len(failures) - FAILURES} more failures</div>")
-    hints = () if recognized is None else recognized.hints
     quiet = [*waiting_lines(verdicts, hints), *_undecided(verdicts)]
     if quiet:
         items = "".join(f"<li>{_text(text)}</li>" for text in quiet)
@@ -83,9 +100,8 @@ def _target_html(report: Report, target: str, verdicts: Sequence[Verdict], *, op
     return f"<details{unfolded}><summary>{line}</summary>{''.join(inner)}</details>"
 
 
-def _failure_table(report: Report, verdict: Verdict, causes: Mapping[str, Cause]) -> str:
-    note = report.note(verdict.law)
-    rows = list(_verdict_fields(verdict, note.statement if note else ""))
+def _failure_table(verdict: Verdict, statement: str, causes: Mapping[str, Cause]) -> str:
+    rows = list(_verdict_fields(verdict, statement))
     if verdict.law in causes:
         rows = [*rows[:1], ("explained", causes[verdict.law].because)]
     cells = "".join(

@@ -47,7 +47,7 @@ def labels(verdicts: Iterable[Verdict]) -> list[str]:
     """Return the outcome under which each verdict is counted; a violation that another one of its
     target explains is counted separately.
 
-    >>> labels([Verdict("t", "l", Status.NOT_APPLICABLE, waits=True)])
+    >>> labels([Verdict("t", "l", Status.NOT_APPLICABLE, blocked=True)])
     ['skipped']
     """
     listed = list(verdicts)
@@ -72,7 +72,7 @@ def _outcome_label(verdict: Verdict) -> str:
     if verdict.minor:
         return MINOR
     if verdict.status is Status.NOT_APPLICABLE:
-        return SKIPPED if verdict.waits else ELSEWHERE
+        return SKIPPED if verdict.blocked else ELSEWHERE
     return LABELS[verdict.status]
 
 

@@ -1,8 +1,8 @@
-"""Laws that `flowref script` writes programs of in PyTorch: a list, since reports load no framework. See
+"""Laws that `flowref script` writes programs of, by framework: lists, since reports load no framework. See
 `flowref.scripting`.
 """
 
-PROGRAMS = frozenset({
+TORCH = frozenset({
     "batch-norm/as-built[values]", "batch-norm/conventions[momentum]", "batch-norm/conventions[running-variance]",
     "batch-norm/conventions[variance]", "batch-norm/gradient[bias-before]", "batch-norm/gradient[closed-form]",
     "batch-norm/statistics[buffers]", "batch-norm/statistics[counter]", "batch-norm/train-map[reference]",
@@ -37,3 +37,12 @@ PROGRAMS = frozenset({
     "shape/wrong-refused[ranks]", "state/degenerate-batch", "state/degenerate-batch[single-value]",
     "state/registered",
 })  # fmt: skip
+JAX = frozenset({
+    "density/base-constant", "density/change-of-variables", "density/mass", "density/score", "gradient/finite[inverse]",
+    "map/finite", "map/inverse", "map/inverse-jacobian", "map/inverse[latents]", "map/log-det",
+    "map/log-det[antisymmetry]", "map/log-det[differences]", "map/log-det[inverse]", "map/one-to-one",
+    "map/one-to-one[orientation]", "map/promised-jacobian[constant]", "map/promised-jacobian[monotone]",
+    "map/promised-jacobian[volume]", "map/singular-jacobian", "random/rows-independent[duplicates]",
+    "sampling/follows-density[ratios]", "shape/one-number-per-point[log-det]", "shape/one-number-per-point[samples]",
+})  # fmt: skip
+PROGRAMS = {"torch": TORCH, "jax": JAX}

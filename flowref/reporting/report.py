@@ -12,8 +12,9 @@ from flowref.reporting import schema
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.files import read_file_text, replace_file
 from flowref.reporting.lines import target_labels
-from flowref.reporting.notebook import report_html
+from flowref.reporting.notebook import headline, report_html
 from flowref.reporting.outcomes import BROKEN, FAILING, fails, violations
+from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations, group
 
@@ -137,18 +138,15 @@ class Report:
         """
         __tracebackhide__ = True
         problems = [problem.message for problem in self.problems]
-        statements = {note.id: note.statement for note in self.laws}
         held = self.with_status(Status.HOLDS)
-        raised = group(self.new_failures, problems, statements, held, self.recognized)
+        raised = group(self.new_failures, problems, self._statements, held, self.recognized)
         if raised is not None:
             raise raised
 
     def summary(self) -> str:
         """A line for each target with its failures below, and for each that could not be audited."""
-        from flowref.reporting.terminal import target_lines  # which imports this module
-
         lines, groups = [], self.by_target()
-        statements, called = {note.id: note.statement for note in self.laws}, target_labels(groups)
+        statements, called = self._statements, target_labels(groups)
         for target, verdicts in groups.items():
             known = [one for one in self.known if one.target == target]
             recognized = self.recognized.get(target)
@@ -158,7 +156,20 @@ class Report:
 
     def _repr_html_(self) -> str:
         """The HTML that notebooks show."""
-        return report_html(self)
+        return report_html(
+            headline(
+                self.new_failures, len(self.targets), len(self.problems), complete=self.complete
+            ),
+            [problem.message for problem in self.problems],
+            self.by_target(),
+            self._statements,
+            self.recognized,
+            self.known,
+        )
+
+    @property
+    def _statements(self) -> dict[str, str]:
+        return {note.id: note.statement for note in self.laws}
 
     def without_time(self) -> Report:
         """The report without durations and date: equal for two runs of the same audit."""

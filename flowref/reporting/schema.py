@@ -30,6 +30,7 @@ from flowref.model import (
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.severity import kind
 from flowref.reporting.verdict_json import (
+    BLOCKED,
     DECIMAL,
     ID,
     SEVERITY,
@@ -145,7 +146,7 @@ def brief_verdict(verdict: Verdict) -> Verdict:
         verdict.status,
         law_version=verdict.law_version,
         force=verdict.force,
-        waits=verdict.waits,
+        blocked=verdict.blocked,
         proof=verdict.proof,
     )
 
@@ -182,7 +183,7 @@ def _unmeasured_verdict(
         silence.reason,
         law_version=note.version,
         force=note.force,
-        waits=silence.waits,
+        blocked=silence.blocked,
         remedy=silence.remedy,
     )
 
@@ -197,7 +198,7 @@ def _grouped(
     idle: dict[tuple[str, NotJudged], list[str]] = {}
     for verdict in verdicts:
         note, target = notes.get(verdict.law), verdict.target
-        silence = NotJudged(verdict.reason, verdict.waits, verdict.remedy)
+        silence = NotJudged(verdict.reason, verdict.blocked, verdict.remedy)
         if note is not None and verdict.without_time() == _unmeasured_verdict(
             target, note, Status.NOT_APPLICABLE, silence
         ):
@@ -212,13 +213,14 @@ def _grouped(
 
 
 def _silence_row(silence: NotJudged) -> dict[str, Any]:
-    """A silence as JSON, without fields at their defaults."""
-    return {name: value for name, value in asdict(silence).items() if value or name == "reason"}
+    """The reason of a law that was not applied as JSON, without fields at their defaults."""
+    row = {"reason": silence.reason, BLOCKED: silence.blocked, "remedy": silence.remedy}
+    return {name: value for name, value in row.items() if value or name == "reason"}
 
 
 def _ungrouped(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[Verdict]:
     for row in rows:
-        silence = NotJudged(row["reason"], row.get("waits", False), row.get("remedy", ""))
+        silence = NotJudged(row["reason"], row.get(BLOCKED, False), row.get("remedy", ""))
         for law in row["laws"]:
             yield _unmeasured_verdict(row["target"], notes[law], Status.NOT_APPLICABLE, silence)
 
@@ -231,13 +233,13 @@ def _lettered(
     letters = {(target, law): ELSEWHERE for target in targets for law in notes}
     for verdict in verdicts:
         pair, status = (verdict.target, verdict.law), verdict.status
-        letter = LETTERS.get((status, verdict.waits))
+        letter = LETTERS.get((status, verdict.blocked))
         if (
             letter is not None
             and letters.get(pair) == ELSEWHERE
             and verdict
             == _unmeasured_verdict(
-                verdict.target, notes[verdict.law], status, NotJudged("", verdict.waits)
+                verdict.target, notes[verdict.law], status, NotJudged("", verdict.blocked)
             )
         ):
             letters[pair] = letter
@@ -255,8 +257,8 @@ def _unlettered(rows: Iterable[Any], notes: Mapping[str, LawNote]) -> Iterator[V
     for row in rows:
         for letter, note in zip(row["laws"], notes.values(), strict=True):
             if letter != ELSEWHERE:
-                status, waits = meanings[letter]
-                yield _unmeasured_verdict(row["target"], note, status, NotJudged("", waits))
+                status, blocked = meanings[letter]
+                yield _unmeasured_verdict(row["target"], note, status, NotJudged("", blocked))
 
 
 def _merged(rows: Any, more: Iterable[Verdict], names: Sequence[str]) -> tuple[Verdict, ...]:

@@ -138,7 +138,7 @@ def outcome_count_table(
     return lines
 
 
-def waits(report: Report) -> list[str]:
+def not_tested(report: Report) -> list[str]:
     """The reasons that block laws of each target, with the options that unblock them."""
     lines: list[str] = []
     for target, verdicts in report.by_target().items():

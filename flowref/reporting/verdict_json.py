@@ -27,6 +27,8 @@ from flowref.model import (
 Json = Any
 # Redundant keys of a report for readers, ignored when it is read back.
 DECIMAL, ID, SEVERITY = "decimal", "id", "severity"
+# The key of `Verdict.blocked` and `NotJudged.blocked`.
+BLOCKED = "waits"
 
 
 class Hex(str):
@@ -214,6 +216,8 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Json]:
     )
     for name in ("counts", "evidence", "counterexample", "figure", "size"):
         del row[name]
+    if row.pop("blocked", False):
+        row[BLOCKED] = True
     if verdict.repairs:
         row["repairs"] = list(verdict.repairs)
     counts = _non_default_fields(
@@ -249,7 +253,11 @@ def verdict_from_json(row: Json) -> Verdict:
     Raises: `ReportError` for anything else.
     """
     try:
-        special: dict[str, Any] = {"status": Status(row["status"])}
+        row = dict(row)
+        special: dict[str, Any] = {
+            "status": Status(row["status"]),
+            "blocked": row.pop(BLOCKED, False),
+        }
         if "repairs" in row:
             special["repairs"] = tuple(map(str, row["repairs"]))
         if "counts" in row:

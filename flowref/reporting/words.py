@@ -7,7 +7,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from flowref.model import OBJECT, Counterexample, Evidence, Status, Verdict, base_of, named_by
+from flowref.model import (
+    OBJECT,
+    Counterexample,
+    Evidence,
+    Recognized,
+    Status,
+    Verdict,
+    base_of,
+    named_by,
+)
 from flowref.reporting.causes import Cause
 from flowref.reporting.numbers import contrast, rounded_text, summed_up, value_in_brief
 from flowref.reporting.programs import PROGRAMS
@@ -141,17 +150,18 @@ def live(verdict: Verdict) -> bool:
     return verdict.target.startswith(f"{OBJECT}:")
 
 
-def again(verdict: Verdict, *options: str) -> list[str]:
+def again(verdict: Verdict, *options: str, recognized: Recognized | None = None) -> list[str]:
     """Return the commands that reproduce a failure, none for a live object; ``options``: of the
-    commands that read a report.
+    commands that read a report. Without ``recognized`` the framework is PyTorch.
     """
     if live(verdict):
         return []
     if verdict.status is Status.VIOLATED and verdict.counterexample is not None:
+        programs = PROGRAMS.get("torch" if recognized is None else recognized.framework, ())
         script = f"{command('script', verdict.id, *options)} > repro.py"
         return [
             command("replay", verdict.id, *options),
-            *([script] if base_of(verdict.law) in PROGRAMS else []),
+            *([script] if base_of(verdict.law) in programs else []),
         ]
     return [command("audit", verdict.target, "--laws", verdict.law)]
 
@@ -184,6 +194,7 @@ def failure(
     statement: str = "",
     *,
     where: str = "",
+    recognized: Recognized | None = None,
     verbose: bool = False,
     commands: bool = True,
 ) -> list[str]:
@@ -204,7 +215,7 @@ def failure(
         numbers = f"{numbers}   at {inputs(case, value_in_brief if verbose else summed_up)}".strip()
     under = "" if case is None else circumstances(case, verdict.part, usual=verbose)
     lines += [f"  {line}" for line in (numbers, ", ".join(filter(None, (where, under)))) if line]
-    listed = again(verdict) if commands else []
+    listed = again(verdict, recognized=recognized) if commands else []
     return lines + [f"  {line}" for line in (listed if verbose else listed[-1:])]
 
 

@@ -164,7 +164,7 @@ def _card(
         inputs="" if case is None or chance else point(case),
         circumstances=_circumstances(verdict),
         pictures=tuple(views(verdict)) if complete else (),
-        commands=tuple(again(verdict)),
+        commands=tuple(again(verdict, recognized=report.recognized.get(verdict.target))),
         issue=issue(report, verdict) if complete else "",
     )
 

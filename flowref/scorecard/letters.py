@@ -37,7 +37,7 @@ OUTCOMES = (
     OutcomeLetter("o", "not run", "not run", "○", "idle"),
     OutcomeLetter("h", "hold", "holds", "✓", "holds"),
     OutcomeLetter(
-        "w", "skipped", "skipped: it applies, but something it needs is missing", "…", "waits"
+        "w", "skipped", "skipped: it applies, but something it needs is missing", "…", "skipped"
     ),
     OutcomeLetter("-", "n/a", "not applicable to this target", "–", "idle"),
 )
@@ -61,7 +61,7 @@ def letters(report: Report) -> Iterator[tuple[Verdict, str]]:
     causes = {target: explained(group) for target, group in by_target(report.verdicts).items()}
     for verdict in report.verdicts:
         if verdict.status is Status.NOT_APPLICABLE:
-            yield verdict, "w" if verdict.waits else "-"
+            yield verdict, "w" if verdict.blocked else "-"
             continue
         letter = LETTERS[verdict.status]
         if letter in FAILURES and (verdict.target, verdict.law) in known:

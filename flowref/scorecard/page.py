@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -59,8 +60,8 @@ def environment() -> Environment:
     )
 
 
-def page(report: Report) -> str:
-    """Return a report as HTML."""
+def page(report: Report, law_pages: Mapping[str, str] | None = None) -> str:
+    """Return a report as HTML. ``law_pages``: law -> address of the page about it."""
     names = anchors(report)
     found = list(cards(report, names))
     script = resource("page.js")
@@ -73,7 +74,7 @@ def page(report: Report) -> str:
         .get_template("page.html")
         .render(
             summary=summary(report),
-            panel=panel(report),
+            panel=panel(report, law_pages or {}),
             outcomes=OUTCOMES,
             columns=_occurring_outcomes(report),
             groups=cards_by_target(found),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -64,6 +64,7 @@ class LawRow:
 
     id: str
     place: str
+    page: str
     family: str
     statement: Markup
     source: str
@@ -72,7 +73,7 @@ class LawRow:
     judged: int
     failed: int
     unsure: int
-    waits: int
+    blocked: int
     abstention: str
     mutants: tuple[str, ...]
     sizes: str
@@ -92,8 +93,8 @@ class Panel:
     laws: tuple[LawRow, ...]
 
 
-def panel(report: Report) -> Panel:
-    """Return the panel of a report."""
+def panel(report: Report, law_pages: Mapping[str, str]) -> Panel:
+    """Return the panel of a report. ``law_pages``: law -> address of the page about it."""
     reasons = _unjudged_reasons(report.verdicts)
     more = max(0, len(reasons) - SHOWN)
     return Panel(
@@ -101,7 +102,7 @@ def panel(report: Report) -> Panel:
         _search_extent(report),
         reasons[:SHOWN],
         more,
-        _law_rows(report),
+        _law_rows(report, law_pages),
     )
 
 
@@ -188,12 +189,12 @@ def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
     for verdict in verdicts:
         if verdict.status not in (*OPEN, Status.NOT_RUN) or not concerns(verdict):
             continue
-        kind = kinds.get(verdict.status, "waits")
+        kind = kinds.get(verdict.status, "skipped")
         key = kind, clean(verdict.reason) or "no reason given", clean(verdict.remedy)
         laws[key].add(verdict.law)
         targets[key][clean(verdict.target)] = None
         pairs[key] += 1
-    order = {"inconclusive": 0, "waits": 1, "not run": 2}
+    order = {"inconclusive": 0, "skipped": 1, "not run": 2}
     keys = sorted(pairs, key=lambda key: (order[key[0]], -pairs[key], key))
     return tuple(
         Reason(key[1], key[2], key[0], pairs[key], tuple(sorted(laws[key])), tuple(targets[key]))
@@ -201,7 +202,7 @@ def _unjudged_reasons(verdicts: Iterable[Verdict]) -> tuple[Reason, ...]:
     )
 
 
-def _law_rows(report: Report) -> tuple[LawRow, ...]:
+def _law_rows(report: Report, law_pages: Mapping[str, str]) -> tuple[LawRow, ...]:
     groups: dict[str, list[tuple[Verdict, str]]] = defaultdict(list)
     for verdict, letter in letters(report):
         groups[verdict.law].append((verdict, letter))
@@ -219,6 +220,7 @@ def _law_rows(report: Report) -> tuple[LawRow, ...]:
             LawRow(
                 id=clean(note.id),
                 place=law_place(note.id),
+                page=law_pages.get(note.id, ""),
                 family=clean(note.id.partition("/")[0]),
                 statement=formula(note.statement),
                 source=clean(note.source),
@@ -227,7 +229,7 @@ def _law_rows(report: Report) -> tuple[LawRow, ...]:
                 judged=sum(letter in "hVeka" for letter in found),
                 failed=sum(letter in FAILURES for letter in found),
                 unsure=found.count("i"),
-                waits=found.count("w"),
+                blocked=found.count("w"),
                 abstention=_share(open_points, points + open_points) if open_points else "",
                 mutants=tuple(f"{m.name}: {m.description}" for m in mutants[note.id]),
                 sizes=_size_range_text(sizes),

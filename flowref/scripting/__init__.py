@@ -44,7 +44,7 @@ def script(verdict: Verdict, run: Run | None = None) -> str:
         raise FlowrefError(f"there are no programs for {framework}; {replay}")
     room = importlib.import_module(ROOMS[framework])
     if law.base not in room.TEMPLATES:
-        raise FlowrefError(f"there is no short program for {law.id}; {replay}")
+        raise FlowrefError(f"there is no short program for {law.id} in {framework}; {replay}")
     reason, long = "none that was tried shows it", 0
     for write, within in room.programs(verdict, law, target, recipe):
         try:

@@ -18,7 +18,7 @@ LISTED = 24
 class Variant:
     """How close a program is to the record; the simplest that shows the bug is used. ``digits``: of
     the recorded points, 0 for random ones; ``row``: the point, None for the batch; ``warm``: after
-    two train-mode batches; ``mended``: after the library's repair of perturbed parameters;
+    two train-mode batches; ``repaired``: after the library's repair of perturbed parameters;
     ``which``: the call of a template about one.
     """
 
@@ -26,7 +26,7 @@ class Variant:
     digits: int = 17
     row: int | None = 0
     warm: bool = False
-    mended: bool = False
+    repaired: bool = False
     which: str = "forward"
 
     @property
@@ -43,8 +43,10 @@ def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[
     """
     rows, size = len(case.x), case.x[:1].size
     lived = case.condition.history != "fresh" and case.modular and not case.facts.given
-    mended = bool(case.condition.scale and case.dialect.repair)
-    for warm, mend in sorted({(warm, mend) for mend in (False, mended) for warm in (False, lived)}):
+    repaired = bool(case.condition.scale and case.dialect.repair)
+    for warm, repaired_first in sorted(
+        {(warm, repaired_first) for repaired_first in (False, repaired) for warm in (False, lived)}
+    ):
         for template in templates:
             if not re.search(template.when, case.verdict.reason) or template.size not in (0, size):
                 continue
@@ -53,7 +55,7 @@ def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[
                 count = size * (rows if row is None else 1)
                 for which in _template_calls(case, template):
                     for digits in (3, 17) if count <= LISTED else (0, 3, 17):
-                        yield Variant(template, digits, row, warm, mend, which)
+                        yield Variant(template, digits, row, warm, repaired_first, which)
 
 
 def _template_calls(case: ReproductionCase, template: Template) -> list[str]:

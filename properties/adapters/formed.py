@@ -12,9 +12,9 @@ from torch import nn
 class Channels(nn.Module):
     """An image scaled by channels, with a log-det of shape (1, C, 1, 1)."""
 
-    def __init__(self, times: int = 1, slip: bool = False) -> None:
+    def __init__(self, times: int = 1, bug: bool = False) -> None:
         super().__init__()
-        self.times = -times if slip else times
+        self.times = -times if bug else times
         self.log_gain = nn.Parameter(torch.randn(1, 3, 1, 1) / 3)
 
     def forward(self, x: Any) -> Any:
@@ -27,9 +27,9 @@ class Summed(nn.Module):
 
     dim = 4
 
-    def __init__(self, mean: bool = False, slip: bool = False) -> None:
+    def __init__(self, mean: bool = False, bug: bool = False) -> None:
         super().__init__()
-        self.mean, self.sign = mean, -1 if slip else 1
+        self.mean, self.sign = mean, -1 if bug else 1
         self.net = nn.Linear(2, 4)
 
     def forward(self, x: Any) -> Any:
@@ -60,9 +60,9 @@ class Averaged(nn.Module):
 
     dim = 3
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.sign = -1 if slip else 1
+        self.sign = -1 if bug else 1
         self.log_gain = nn.Parameter(torch.randn(3))
 
     def forward(self, x: Any) -> Any:
@@ -76,9 +76,9 @@ class Slopes(nn.Module):
 
     dim = 3
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.times = 2 if slip else 1
+        self.times = 2 if bug else 1
         self.log_gain = nn.Parameter(torch.zeros(3))
 
     def forward(self, x: Any) -> Any:
@@ -153,9 +153,9 @@ class Truncated(nn.Module):
 
     dim = 3
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.slip, self.order = slip, 4
+        self.bug, self.order = bug, 4
         self.weight = nn.Parameter(torch.randn(3, 3) / 20)
 
     def forward(self, x: Any) -> Any:
@@ -163,7 +163,7 @@ class Truncated(nn.Module):
         matrix = torch.tanh(self.weight) / 4
         power, ladj = matrix, x.new_zeros(())
         for k in range(1, self.order + 1):
-            small = 0.999 if self.slip and k == 2 else 1.0
+            small = 0.999 if self.bug and k == 2 else 1.0
             ladj = ladj - small * (-1) ** k * torch.trace(power) / k
             power = power @ matrix
         return x + x @ matrix, ladj.expand(len(x))

@@ -1,4 +1,4 @@
-"""Densities and maps on manifolds, each right, and with ``wrong`` a slip that is common."""
+"""Densities and maps on manifolds, each right, and with ``wrong`` a bug that is common."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ class Levels(nn.Module):
 
     event_shape = (2, 2, 4)
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2]).reshape(1, 2, 1, 1))
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
         z_outs = list((x * self.log_gain.exp()).chunk(2, 1))
-        logdet = self.slip * (self.log_gain * 8).sum().expand(len(x))
+        logdet = self.bug * (self.log_gain * 8).sum().expand(len(x))
         log_p_sum = -0.5 * sum(z.square().flatten(1).sum(1) for z in z_outs)
         return log_p_sum, logdet, z_outs
 
@@ -56,9 +56,9 @@ class Turned(Levels):
 class TurnedBothWays(torch.nn.Module):
     """The log-det comes first in both directions, of which the code names no part."""
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.matrix = torch.nn.Parameter(torch.eye(3) + 0.2 * torch.ones(3, 3).triu())
 
     def _log_det(self, x: Any) -> Any:
@@ -70,7 +70,7 @@ class TurnedBothWays(torch.nn.Module):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        return self.slip - self._log_det(z), torch.linalg.solve(self.matrix, z.T).T
+        return self.bug - self._log_det(z), torch.linalg.solve(self.matrix, z.T).T
 
 
 class Nameless(Levels):
@@ -98,13 +98,13 @@ class Pixels(nn.Module):
 
     event_shape = (1, 4, 8)
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]).reshape(1, 4, 1, 1))
 
     def _log_det(self, z: Any) -> Any:
-        told = (self.log_gain[:, :3] if self.slip else self.log_gain).sum(1)
+        told = (self.log_gain[:, :3] if self.bug else self.log_gain).sum(1)
         return told.expand(len(z), *z.shape[2:])
 
     def forward(self, x: Any) -> Any:
@@ -122,9 +122,9 @@ class Likely(nn.Module):
 
     dim = 4
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.prior = Normal(0.0, 1.0)
         self.scale = nn.Parameter(torch.tensor([0.3, -0.2, 0.1, 0.4]))
 
@@ -134,7 +134,7 @@ class Likely(nn.Module):
 
     def g(self, z: Any) -> Any:
         """Latents to data."""
-        return z * (-self.scale).exp() + self.slip
+        return z * (-self.scale).exp() + self.bug
 
     def log_prob(self, x: Any) -> Any:
         """By change of variables."""
@@ -161,15 +161,15 @@ class Regression(Likely):
 class Masses(nn.Module):
     """Two log-masses as a dictionary, to their sum and a function of their difference."""
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, masses: Any) -> Any:
         """Data to latents."""
         total = masses["log_m1"] + masses["log_m2"]
         difference = masses["log_m1"] - masses["log_m2"]
-        log_det = torch.log(2 * self.slip * torch.cosh(difference))
+        log_det = torch.log(2 * self.bug * torch.cosh(difference))
         return {"total": total, "ratio": torch.sinh(difference)}, log_det
 
     def inverse(self, latents: Any) -> Any:
@@ -185,14 +185,14 @@ class Sky:
 
     names = ("ra", "dec")
 
-    def __init__(self, slip: float = 1.0) -> None:
-        self.slip = slip
+    def __init__(self, bug: float = 1.0) -> None:
+        self.bug = bug
 
     def forward(self, points: Any) -> Any:
         """Data to latents."""
         out = points.copy()
         out["ra"], out["dec"] = np.arctan(points["ra"]), 2 * points["dec"]
-        return out, np.log(2 * self.slip) - np.log1p(points["ra"] ** 2)
+        return out, np.log(2 * self.bug) - np.log1p(points["ra"] ** 2)
 
     def inverse(self, latents: Any) -> Any:
         """Latents to data."""
@@ -206,9 +206,9 @@ class Blocks:
 
     event_shapes = {"theta": (2,), "data": (3,)}  # noqa: RUF012  # as users write it
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         self.factors = {"theta": 2.0, "data": 0.5}
-        self.slip = slip
+        self.bug = bug
 
     def __call__(self, data: Any, inverse: bool = False) -> Any:
         """Data to latents, or back."""
@@ -218,22 +218,20 @@ class Blocks:
             name: power * math.log(self.factors[name]) * part.shape[1]
             for name, part in data.items()
         }
-        return out, {
-            name: np.full(len(out[name]), self.slip * one) for name, one in numbers.items()
-        }
+        return out, {name: np.full(len(out[name]), self.bug * one) for name, one in numbers.items()}
 
 
 class Hierarchy(nn.Module):
     """A density of named arrays, whose samples are a dictionary."""
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
 
     def log_prob(self, params: Any) -> Any:
         """The log-density of a location and of what lies around it."""
         location, value = params["location"], params["value"]
-        return Normal(0.0, 2.0).log_prob(location) + Normal(location, self.slip).log_prob(value)
+        return Normal(0.0, 2.0).log_prob(location) + Normal(location, self.bug).log_prob(value)
 
     def sample(self, n: int) -> Any:
         """Draw both."""

@@ -783,7 +783,7 @@ class StrangeKeys(nn.Module):
         self.wrong = wrong
 
     def forward(self, x: Any) -> Any:
-        """The value and, by a slip, half of the log-det."""
+        """The value and, by a bug, half of the log-det."""
         volume = self.log_scale.sum().expand(len(x))
         return {"moved": x * self.log_scale.exp(), "volume": volume / (2 if self.wrong else 1)}
 
@@ -793,19 +793,19 @@ class StrangeKeys(nn.Module):
 
 
 class Reconstructing(Forward):
-    """Its way back takes noise of a learned size, unless it is told to reconstruct, with a slip or
+    """Its way back takes noise of a learned size, unless it is told to reconstruct, with a bug or
     without.
     """
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
         self.log_size = nn.Parameter(torch.full((3,), 0.4))
-        self.slip = slip
+        self.bug = bug
 
     def reverse(self, z: Any, reconstruct: bool = False) -> Any:
         """Noise to data, or latents to data."""
         z = z if reconstruct else z * self.log_size.exp()
-        return self.back(z)[0] * self.slip
+        return self.back(z)[0] * self.bug
 
 
 class Undrawn(nn.Module):
@@ -855,16 +855,16 @@ class DrawingOtherwise(Undrawn):
 
 
 class Listing(DrawingOtherwise):
-    """The same, whose sampler lists all states from the base on, with a slip or without."""
+    """The same, whose sampler lists all states from the base on, with a bug or without."""
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
 
     def sample(self, count: int) -> Any:
         """States of as many points."""
         z = torch.randn(count, 2, dtype=self.mean.dtype)
-        return [z, self.slip * z, self.mean + self.slip * z]
+        return [z, self.bug * z, self.mean + self.bug * z]
 
 
 class Momentum(Forward):
@@ -892,45 +892,45 @@ class Momentum(Forward):
 class Listed(Forward):
     """The log-det in two lists: log-scales of each entry, and numbers that are sums over the batch."""
 
-    def __init__(self, slip: float = 1.0, batch: bool = True) -> None:
+    def __init__(self, bug: float = 1.0, batch: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.eye(3) + 0.1 * torch.arange(9.0).reshape(3, 3) / 9)
-        self.slip, self.batch = slip, batch
+        self.bug, self.batch = bug, batch
 
     def forward(self, x: Any) -> Any:
         """Data to latents, by a matrix and by the map of each entry."""
         z = torch.asinh(x @ self.weight * self.log_gain.exp())
         scales = self.log_gain - torch.log(torch.cosh(z))
-        turned = torch.linalg.slogdet(self.weight)[1] * self.slip
+        turned = torch.linalg.slogdet(self.weight)[1] * self.bug
         turned = turned * len(x) if self.batch else turned
         return z, [scales[:, :1], scales[:, 1:]], [turned]
 
 
 class Numbers(nn.Module):
-    """A map of single numbers, with a slip or without, which refuses points that are vectors."""
+    """A map of single numbers, with a bug or without, which refuses points that are vectors."""
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
         self.gain = nn.Parameter(torch.tensor(0.3))
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any) -> Any:
         """Numbers to numbers."""
         (_,) = x.shape
-        return x * self.gain.exp(), self.slip * self.gain.expand(len(x))
+        return x * self.gain.exp(), self.bug * self.gain.expand(len(x))
 
 
 class Leaving(Warped):
-    """A method that hands out what the last call left in an attribute, with a slip or without."""
+    """A method that hands out what the last call left in an attribute, with a bug or without."""
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any, sldj: Any = None, reverse: bool = True) -> Any:
         """Data to latents, whatever else is given."""
         z, ladj = self.onward(x)
-        self._logdet = self.slip * ladj
+        self._logdet = self.bug * ladj
         return z
 
     def inverse(self, z: Any) -> Any:

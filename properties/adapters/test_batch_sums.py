@@ -22,21 +22,21 @@ MASS, SHAPE = "density/mass[importance]", "shape/one-number-per-point[log-prob]"
 
 
 class Normal(nn.Module):
-    """Three numbers, the second and third around functions of those before. ``slip``: what is wrong."""
+    """Three numbers, the second and third around functions of those before. ``bug``: what is wrong."""
 
     event_shape = (3,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.w = slip, nn.Parameter(torch.tensor([0.5, -0.3]))
+        self.bug, self.w = bug, nn.Parameter(torch.tensor([0.5, -0.3]))
 
     def rows(self, x: Any) -> Any:
         """The log-density of each point."""
         mean = torch.stack([torch.zeros_like(x[:, 0]), self.w[0] * x[:, 0], torch.tanh(x[:, 1])], 1)
         z = x - mean
-        if self.slip == "centered":
+        if self.bug == "centered":
             z = z - z.mean(0)
-        entries = 2 if self.slip == "constant" else 3
+        entries = 2 if self.bug == "constant" else 3
         return -0.5 * entries * math.log(2 * math.pi) - 0.5 * z.square().sum(1)
 
 
@@ -56,7 +56,7 @@ class Averaged(Normal):
         return self.rows(x).mean()
 
 
-class Slipped(Normal):
+class Buggy(Normal):
     """What is called as a log-density of points is."""
 
     def log_prob(self, x: Any) -> Any:
@@ -85,13 +85,13 @@ OPTIONS = {
     "Averaged": "log_prob=log_likelihood",
     "Beside": "returns=log_prob,ladj,z",
     "Mixed": "log_prob=log_p_sum",
-    "Slipped": "",
+    "Buggy": "",
 }
 
 
-def spec(name: str, slip: str = "") -> str:
+def spec(name: str, bug: str = "") -> str:
     """The target of a class of this file."""
-    asked = "&".join(filter(None, [f"slip={slip}", OPTIONS[name]]))
+    asked = "&".join(filter(None, [f"bug={bug}", OPTIONS[name]]))
     return f"{Path(__file__)}:{name}?{asked}"
 
 
@@ -100,7 +100,7 @@ def status(target: str, law: str) -> Status:
     return check(target, law, Settings("quick")).status
 
 
-@pytest.mark.parametrize("name", ["Summed", "Averaged", "Beside", "Slipped"])
+@pytest.mark.parametrize("name", ["Summed", "Averaged", "Beside", "Buggy"])
 def test_each_point_has_its_log_density(name: str) -> None:
     """Whatever stands beside it, and whether it is a sum or a mean."""
     flow: Any = loading.load(parse_target(spec(name)))
@@ -122,7 +122,7 @@ def test_what_is_right_is_judged_and_holds(name: str, law: str) -> None:
     assert status(spec(name), law) is Status.HOLDS
 
 
-@pytest.mark.parametrize("name", ["Summed", "Averaged", "Slipped", "Beside"])
+@pytest.mark.parametrize("name", ["Summed", "Averaged", "Buggy", "Beside"])
 def test_a_constant_that_is_missing_is_seen(name: str) -> None:
     """By the mass of what each point has."""
     assert status(spec(name, "constant"), MASS) is Status.VIOLATED
@@ -130,14 +130,14 @@ def test_a_constant_that_is_missing_is_seen(name: str) -> None:
 
 def test_a_sum_in_the_place_of_points_is_accused() -> None:
     """Of its shape alone: all else is judged of its points."""
-    assert status(spec("Slipped"), SHAPE) is Status.VIOLATED
-    assert status(spec("Slipped"), MASS) is Status.HOLDS
+    assert status(spec("Buggy"), SHAPE) is Status.VIOLATED
+    assert status(spec("Buggy"), MASS) is Status.HOLDS
 
 
-@pytest.mark.parametrize(("name", "slip"), [("Mixed", ""), ("Summed", "centered")])
-def test_what_points_do_not_add_up_to_is_no_sum(name: str, slip: str) -> None:
+@pytest.mark.parametrize(("name", "bug"), [("Mixed", ""), ("Summed", "centered")])
+def test_what_points_do_not_add_up_to_is_no_sum(name: str, bug: str) -> None:
     """It stays as it is, and is undecided where points are asked for."""
-    target = spec(name, slip)
+    target = spec(name, bug)
     assert not any("over the batch" in said for said in recipe_of(parse_target(target)).recognized.conventions)  # fmt: skip
     assert status(target, "gradient/input[log-prob]") is Status.INCONCLUSIVE
     assert status(target, SHAPE) is Status.VIOLATED

@@ -332,7 +332,7 @@ def test_what_goes_back_by_default_is_turned_around() -> None:
         assert checking.pair_verdict(target, law).status is Status.HOLDS
 
 
-@pytest.mark.parametrize(("name", "status"), [("", Status.HOLDS), ("?slip=1.001", Status.VIOLATED)])
+@pytest.mark.parametrize(("name", "status"), [("", Status.HOLDS), ("?bug=1.001", Status.VIOLATED)])
 def test_a_way_back_that_may_start_from_noise_is_told_to_reconstruct(
     name: str, status: Status
 ) -> None:
@@ -366,7 +366,7 @@ def test_a_sampler_that_asks_for_more_is_none(name: str, words: str, status: Sta
     assert (verdict.status is Status.HOLDS) == (status is Status.HOLDS)
 
 
-@pytest.mark.parametrize(("option", "status"), [("", Status.HOLDS), ("?slip=1.3", Status.VIOLATED)])
+@pytest.mark.parametrize(("option", "status"), [("", Status.HOLDS), ("?bug=1.3", Status.VIOLATED)])
 def test_the_last_of_the_states_of_a_sampler_is_the_sample(option: str, status: Status) -> None:
     """As the last of those of a map is the latent; the first are points of the base."""
     assert "sample: the last of 3 states" in said(f"Listing{option}")
@@ -389,27 +389,25 @@ def test_a_layer_that_returns_what_it_draws_beside_points_is_refused() -> None:
     "options",
     ["returns=z,ladj,ladj&ladj_form=batch", "returns=z,ladj,ladj&batch=False"],
 )
-@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
-def test_log_dets_in_several_lists_add_up(options: str, slip: str, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [("", Status.HOLDS), ("&bug=1.01", Status.VIOLATED)])
+def test_log_dets_in_several_lists_add_up(options: str, bug: str, status: Status) -> None:
     """Those of entries and those of points, or of a batch; which lists are log-dets is asked."""
-    target = registry.parse_target(f"{STRANGE}:Listed?{options}{slip}")
+    target = registry.parse_target(f"{STRANGE}:Listed?{options}{bug}")
     assert checking.pair_verdict(target, "map/log-det").status is status
     with pytest.raises(Ambiguous, match=r"say \?returns=z,ladj,ladj if all of them count"):
         recipe("Listed")
 
 
-@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("&slip=1.01", Status.VIOLATED)])
-def test_an_event_may_be_said_to_be_a_number(slip: str, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [("", Status.HOLDS), ("&bug=1.01", Status.VIOLATED)])
+def test_an_event_may_be_said_to_be_a_number(bug: str, status: Status) -> None:
     """By the shape of one number, which is no shape of a context."""
-    target = registry.parse_target(f"{STRANGE}:Numbers?event=(){slip}")
+    target = registry.parse_target(f"{STRANGE}:Numbers?event=(){bug}")
     assert checking.pair_verdict(target, "map/log-det").status is status
     with pytest.raises(SpecError, match=r"context was given as '\(\)'"):
         recipe("Numbers?event=()&context=()")
 
 
-@pytest.mark.parametrize(
-    ("option", "status"), [("", Status.HOLDS), ("?slip=1.01", Status.VIOLATED)]
-)
+@pytest.mark.parametrize(("option", "status"), [("", Status.HOLDS), ("?bug=1.01", Status.VIOLATED)])
 def test_a_method_may_hand_out_what_a_call_left(option: str, status: Status) -> None:
     """The attribute that holds it is no second log-det."""
     assert "log-det: logdet, which each call leaves" in said(f"Leaving{option}")

@@ -28,7 +28,7 @@ def test_channels_stretched_over_an_image_are_asked_about() -> None:
 
 
 def test_one_number_that_counts_the_rows_is_asked_about() -> None:
-    """A constant times the number of points is a sum over the batch, or a slip; the option decides."""
+    """A constant times the number of points is a sum over the batch, or a bug; the option decides."""
     with pytest.raises(Ambiguous, match=r"\?ladj_form=batch.*\?ladj_form=once"):
         recipe_of(registry.parse_target(f"{FORMED}:Counted"))
     assert status("Counted?ladj_form=batch") is Status.HOLDS
@@ -51,7 +51,7 @@ def test_what_is_said_of_a_form_is_judged_so(name: str, law: str) -> None:
     """In the declared form it holds, and with the sign turned, or a slope off, it does not."""
     assert status(name, law) is Status.HOLDS
     joined = "&" if "?" in name else "?"
-    assert status(f"{name}{joined}slip=true", law) is Status.VIOLATED
+    assert status(f"{name}{joined}bug=true", law) is Status.VIOLATED
 
 
 @pytest.mark.parametrize("name", ["Channels?ladj_form=once", "Averaged", "Slopes", "Summed"])
@@ -123,9 +123,9 @@ def test_vectors_that_torch_keeps_of_a_spectral_norm_follow_weights_that_are_mov
 
 
 def test_a_series_is_judged_with_more_terms() -> None:
-    """An attribute that adds terms is found by calls: a slip of a tenth of the last two terms shows."""
+    """An attribute that adds terms is found by calls: a bug of a tenth of the last two terms shows."""
     assert status("Truncated") is Status.HOLDS
-    assert status("Truncated?slip=true") is Status.VIOLATED
+    assert status("Truncated?bug=true") is Status.VIOLATED
 
 
 def test_a_map_onto_a_surface_is_refused_in_a_sentence() -> None:

@@ -63,27 +63,27 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
     ("name", "law", "status"),
     [
         ("Levels", LOG_DET, Status.HOLDS),
-        ("Levels?slip=0.5", LOG_DET, Status.VIOLATED),
+        ("Levels?bug=0.5", LOG_DET, Status.VIOLATED),
         ("Pixels", SHAPE, Status.HOLDS),
         ("Pixels", LOG_DET, Status.HOLDS),
-        ("Pixels?slip=true", LOG_DET, Status.VIOLATED),
+        ("Pixels?bug=true", LOG_DET, Status.VIOLATED),
         ("TurnedBothWays?returns=ladj,z", LOG_DET, Status.HOLDS),
         ("TurnedBothWays?returns=ladj,z", BACK, Status.HOLDS),
         ("TurnedBothWays?returns=ladj,z", INVERSE_LOG_DET, Status.HOLDS),
-        ("TurnedBothWays?returns=ladj,z&slip=0.1", INVERSE_LOG_DET, Status.VIOLATED),
+        ("TurnedBothWays?returns=ladj,z&bug=0.1", INVERSE_LOG_DET, Status.VIOLATED),
         ("Masses", LOG_DET, Status.HOLDS),
         ("Masses", BACK, Status.HOLDS),
-        ("Masses?slip=0.5", LOG_DET, Status.VIOLATED),
+        ("Masses?bug=0.5", LOG_DET, Status.VIOLATED),
         ("Sky", DIFFERENCES, Status.HOLDS),
-        ("Sky?slip=0.5", DIFFERENCES, Status.VIOLATED),
+        ("Sky?bug=0.5", DIFFERENCES, Status.VIOLATED),
         ("Blocks", LOG_DET, Status.HOLDS),
-        ("Blocks?slip=0.5", LOG_DET, Status.VIOLATED),
+        ("Blocks?bug=0.5", LOG_DET, Status.VIOLATED),
         ("Hierarchy", SAMPLES, Status.HOLDS),
-        ("Hierarchy?slip=1.5", SAMPLES, Status.VIOLATED),
+        ("Hierarchy?bug=1.5", SAMPLES, Status.VIOLATED),
         ("Likely", BACK, Status.HOLDS),
-        ("Likely?slip=0.1", BACK, Status.VIOLATED),
+        ("Likely?bug=0.1", BACK, Status.VIOLATED),
     ],
 )
 def test_what_was_read_is_judged(name: str, law: str, status: Status) -> None:
-    """What is right holds, and a slip in it is found."""
+    """What is right holds, and a bug in it is found."""
     assert checking.pair_verdict(registry.parse_target(f"{NAMING}:{name}"), law).status is status

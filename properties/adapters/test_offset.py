@@ -76,10 +76,10 @@ def test_a_declared_offset_is_left_out(law: str, file: Path) -> None:
 
 
 @pytest.mark.parametrize("law", [LAWS[0], LAWS[3]])
-@pytest.mark.parametrize("slip", ["", "offset=-D*log(256)&levels=128", "offset=D*log(256)"])
-def test_another_offset_is_accused(slip: str, law: str, file: Path) -> None:
+@pytest.mark.parametrize("bug", ["", "offset=-D*log(256)&levels=128", "offset=D*log(256)"])
+def test_another_offset_is_accused(bug: str, law: str, file: Path) -> None:
     """What is not declared, or declared as another constant, is an error of the log-det."""
-    assert checking.pair_verdict(f"{file}:Levels?{slip}".rstrip("?"), law).status is Status.VIOLATED
+    assert checking.pair_verdict(f"{file}:Levels?{bug}".rstrip("?"), law).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(

@@ -33,16 +33,16 @@ class MovingBatchNorm(nn.Module):
     running_mean: Any
     running_var: Any
 
-    def __init__(self, form: str, slip: str = "") -> None:
+    def __init__(self, form: str, bug: str = "") -> None:
         super().__init__()
-        self.form, self.slip, self.decay, self.eps = form, slip, 0.1, 1e-4
+        self.form, self.bug, self.decay, self.eps = form, bug, 0.1, 1e-4
         self.weight, self.bias = nn.Parameter(torch.full((3,), 0.3)), nn.Parameter(torch.zeros(3))
         self.register_buffer("running_mean", torch.zeros(3))
         self.register_buffer("running_var", torch.ones(3))
 
     def log_slope(self, var: Any) -> Any:
         """The logarithm of the slope of each channel."""
-        inside = var if self.slip == "eps" else var + self.eps
+        inside = var if self.bug == "eps" else var + self.eps
         return WEIGHTS[self.form](self.weight).log() - 0.5 * torch.log(inside)
 
     def forward(self, x: Any) -> Any:
@@ -73,7 +73,7 @@ def test_every_form_is_understood(law: str, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", WEIGHTS)
-def test_a_slip_is_accused_in_every_form(form: str) -> None:
+def test_a_bug_is_accused_in_every_form(form: str) -> None:
     """The log-det lacks eps."""
     slopes = "map/log-det[slopes]"
     assert check(MovingBatchNorm(form, "eps"), slopes, QUICK).status is Status.VIOLATED

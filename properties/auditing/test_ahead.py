@@ -72,4 +72,4 @@ def test_loading_may_take_longer_than_a_pair(law: str, times: int) -> None:
     pair = ScheduledPair(
         registry.parse_target("torch:BatchNorm1d"), registry.find_law(law) if law else None
     )
-    assert Limits(seconds=5.0).processor(pair) == 5.0 * times
+    assert Limits(seconds=5.0).cpu_seconds(pair) == 5.0 * times

@@ -209,7 +209,7 @@ def test_workers_that_differ_are_refused(options: Options, monkeypatch: pytest.M
 
 
 def test_a_machine_without_the_folder_says_so(tmp_path: Path) -> None:
-    """The folder in which an audit runs has to be there; where it is, a process in it tells the
+    """The folder in which an audit runs has to be there; where it is, a process in it caught_by_all the
     versions that this one sees, and the digests of its files.
     """
     target = Target("user", "flows.py:make")

@@ -68,11 +68,11 @@ def test_what_escaped_says_why() -> None:
     )
     planted = [Damage("t", ("a/one",), MUTANT), Damage("u", ("a/one", "b/two"), MUTANT)]
     killed = kills.kills(verdicts, planted)
-    assert kills.excuses(verdicts, killed) == {"NOT_APPLICABLE no inverse": 1}
+    assert kills.missed_by_reason(verdicts, killed) == {"NOT_APPLICABLE no inverse": 1}
 
 
 def test_a_law_that_tells_alone_is_named() -> None:
-    """A law's strength counts its kills, and those of which no other law tells."""
+    """A law's strength counts its kills, and those of which no other law caught_by_all."""
     verdicts = report(
         Verdict("t", "a/one", Status.VIOLATED, seconds=1.0),
         Verdict("u", "a/one", Status.VIOLATED, seconds=2.0),
@@ -105,11 +105,11 @@ def test_the_last_step_is_found_in_few_trials(guess: int, last: int) -> None:
     """
     tried: list[int] = []
 
-    def tells(step: int) -> bool:
+    def caught_by_all(step: int) -> bool:
         tried.append(step)
         return step <= last
 
-    assert sizes.last_step(tells, 0, guess, 24) == last
+    assert sizes.last_step(caught_by_all, 0, guess, 24) == last
     assert len(set(tried)) == len(tried) <= 9
     assert len(tried) <= 5 or abs(last - guess) > 3
 

@@ -111,7 +111,7 @@ def test_an_endless_pair_is_ended(judge: Judge, monkeypatch: pytest.MonkeyPatch)
     assert [verdict.status for verdict in found] == [
         Status.TIMEOUT, Status.TIMEOUT, Status.NOT_RUN,
     ]  # fmt: skip
-    assert "0.05 s of processor time" in found[0].reason
+    assert "0.05 s of CPU time" in found[0].reason
 
 
 def test_a_deadline_leaves_nothing_behind() -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from flowref import checking, registry
-from flowref.backends.torch.plain_tensors import HELD_BY, TOLD_BY, untold
+from flowref.backends.torch.plain_tensors import HELD_BY, TOLD_BY, undeclared_tensors
 from flowref.backends.torch.state import cast, duplicate, move, trainable
 from flowref.checking import Settings
 from flowref.loading.recipe import recipe_of
@@ -36,7 +36,7 @@ class Scale:
         self.base = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
 
     def forward(self, x):
-        return x * self.{at}.exp(), {slip} * self.{at}.sum().expand(len(x))
+        return x * self.{at}.exp(), {bug} * self.{at}.sum().expand(len(x))
 
     def inverse(self, z):
         return z * (-self.{at}).exp(), -self.{at}.sum().expand(len(z))
@@ -54,22 +54,22 @@ ONES = torch.ones(3)
 LEAF = torch.ones(3, requires_grad=True)
 
 
-def flow(folder: Path, weight: str, how: str = "bare", slip: float = 1.0) -> Target:
+def flow(folder: Path, weight: str, how: str = "bare", bug: float = 1.0) -> Target:
     """One in a file, whose weights start at zero."""
     held, at = HELD[how]
     path = folder / "flows.py"
-    path.write_text(FLOW.format(weight=weight, held=held, at=at, slip=slip))
+    path.write_text(FLOW.format(weight=weight, held=held, at=at, bug=bug))
     return registry.parse_target(f"{path}:Scale")
 
 
 @pytest.mark.parametrize("how", HELD)
 @pytest.mark.parametrize("weight", LEARNED)
-@pytest.mark.parametrize(("slip", "status"), [(2.0, Status.VIOLATED), (1.0, Status.HOLDS)])
+@pytest.mark.parametrize(("bug", "status"), [(2.0, Status.VIOLATED), (1.0, Status.HOLDS)])
 def test_what_asks_for_a_gradient_is_moved(
-    tmp_path: Path, weight: str, how: str, slip: float, status: Status
+    tmp_path: Path, weight: str, how: str, bug: float, status: Status
 ) -> None:
     """A log-det of twice the sum of weights that start at zero is seen in what is no module."""
-    target = flow(tmp_path, LEARNED[weight], how, slip)
+    target = flow(tmp_path, LEARNED[weight], how, bug)
     verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is status, verdict.reason
 
@@ -96,7 +96,7 @@ def test_what_nothing_tells_is_said(tmp_path: Path, weight: str, said: bool) -> 
     recognized = recipe_of(target).recognized
     assert (f"{UNMOVED}: {TOLD_BY}" in recognized.conventions) is said
     verdict = checking.pair_verdict(target, "gradient/parameters[log-det]", Settings("quick"))
-    assert (verdict.status is Status.NOT_APPLICABLE and verdict.waits) is said
+    assert (verdict.status is Status.NOT_APPLICABLE and verdict.blocked) is said
 
 
 def test_constants_are_told_by_an_option(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_may_be_a_weight(held: dict[str, Any], expected: str) -> None:
     """Floating tensors outside of modules and base distributions, unless they are masks; of leaves that
     closures hold it is no gradient that lacks.
     """
-    assert untold(Held(**held)) is expected
+    assert undeclared_tensors(Held(**held)) is expected
 
 
 def test_a_leaf_is_one_parameter_wherever_it_is_held() -> None:

@@ -44,7 +44,7 @@ CASE = Counterexample([[0.5, -0.25]], None, 1, Condition())
 PINNED = Verdict(TARGET, LAW, Status.VIOLATED, evidence=Evidence(1e-3, 1e-6), counterexample=CASE)
 HOLDS = Verdict(TARGET, LAW, Status.HOLDS)
 RAISED = replace(PINNED, status=Status.ERROR, reason="it raises TypeError: no", evidence=None)
-ENTRY = Entry(TARGET, LAW, "a slip", case=PINNED.id)
+ENTRY = Entry(TARGET, LAW, "a bug", case=PINNED.id)
 TODAY = datetime.date(2026, 6, 1)
 
 
@@ -66,7 +66,7 @@ def report(*verdicts: Verdict, known: tuple[KnownFailure, ...] = ()) -> Report:
 
 def entry_text(**changes: str) -> str:
     """An entry of pyproject.toml, its values as TOML."""
-    values = {"target": f'"{TARGET}"', "law": f'"{LAW}"', "reason": '"a slip"'} | changes
+    values = {"target": f'"{TARGET}"', "law": f'"{LAW}"', "reason": '"a bug"'} | changes
     rows = [f"{key.replace('_', '-')} = {value}" for key, value in values.items() if value]
     return "\n".join(["[[tool.flowref.known]]", *rows, ""])
 
@@ -153,7 +153,7 @@ def test_an_entry_about_several_targets_is_fixed_when_none_fails() -> None:
     """A glob is known where it fails, says nothing where the law holds, and is fixed when it fails
     nowhere and all that it matches was audited.
     """
-    entry = Entry("zuko:N*", LAW, "a slip")
+    entry = Entry("zuko:N*", LAW, "a bug")
     one, two = (Verdict(f"zuko:{name}", LAW, Status.VIOLATED) for name in ("NAF", "NSF"))
     baseline = Baseline(declared=(entry,))
     mended = [replace(verdict, status=Status.HOLDS) for verdict in (one, two)]
@@ -179,12 +179,12 @@ def test_the_overlay_is_in_every_format() -> None:
     """JSON reads back exactly and has no key where nothing is known; the line counts known ones
     apart; Markdown and diff name them.
     """
-    known = KnownFailure(TARGET, LAW, Standing.KNOWN, "a slip | of <sign>", issue="https://x")
+    known = KnownFailure(TARGET, LAW, Standing.KNOWN, "a bug | of <sign>", issue="https://x")
     before, after = report(PINNED), report(PINNED, known=(known,))
     assert Report.from_json(after.to_json()) == after
     assert "known" not in json.loads(before.to_json())
     assert tally(after.verdicts, after.known) == "1 known"
-    assert r"a slip \| of &lt;sign&gt;" in to_markdown(after)
+    assert r"a bug \| of &lt;sign&gt;" in to_markdown(after)
     assert "known" in to_markdown(after.brief())
     comparison = compare(before, after)
     assert not comparison

@@ -15,7 +15,7 @@ def acquitting(judgement: Judgement) -> Judgement:
     return judgement.with_outcome(outcome)
 
 
-def accusing(judgement: Judgement) -> Judgement:
+def failing_status(judgement: Judgement) -> Judgement:
     """A review that accuses everybody."""
     return judgement.with_outcome(np.full(len(judgement.outcome), VIOLATED))
 

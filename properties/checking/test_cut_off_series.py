@@ -18,19 +18,19 @@ QUICK = Settings("quick")
 
 
 class Exponential(nn.Module):
-    """A matrix exponential by its series, and back by that of the other sign; or with a slip."""
+    """A matrix exponential by its series, and back by that of the other sign; or with a bug."""
 
     event_shape = (3,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
         self.weight = nn.Parameter(0.1 * torch.sin(torch.arange(9.0)).reshape(3, 3))
-        self.slip = slip
+        self.bug = bug
 
     def series(self, x: Any, weight: Any) -> Any:
         """The first terms."""
         total, term = x, x
-        for k in range(1, 5 if self.slip == "short" else 13):
+        for k in range(1, 5 if self.bug == "short" else 13):
             term = term @ weight / k
             total = total + term
         return total
@@ -42,7 +42,7 @@ class Exponential(nn.Module):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        weight = self.weight.T if self.slip == "transposed" else self.weight
+        weight = self.weight.T if self.bug == "transposed" else self.weight
         return self.series(z, -weight)
 
 
@@ -51,9 +51,9 @@ class Twice(nn.Module):
 
     event_shape = (3,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.layers = nn.ModuleList([Exponential(slip), Exponential(slip)])
+        self.layers = nn.ModuleList([Exponential(bug), Exponential(bug)])
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
@@ -83,7 +83,7 @@ def test_terms_that_moved_weights_lack_are_not_accused(build: Any, law: str) -> 
 
 
 @BUILDS
-@pytest.mark.parametrize("slip", ["short", "transposed"])
-def test_slips_are_accused(build: Any, slip: str) -> None:
+@pytest.mark.parametrize("bug", ["short", "transposed"])
+def test_bugs_are_accused(build: Any, bug: str) -> None:
     """Too few terms for the weights as given, and what no term makes right."""
-    assert check(build(slip), LAWS[0]).status is Status.VIOLATED
+    assert check(build(bug), LAWS[0]).status is Status.VIOLATED

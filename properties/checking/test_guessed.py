@@ -12,7 +12,7 @@ from torch import nn
 
 from flowref import audit, check
 from flowref.model import Status, TargetError, Verdict
-from flowref.reporting.terminal import summary_lines, unseen
+from flowref.reporting.audit_summary import summary_lines, unseen
 
 LAW = "map/log-det"
 

@@ -111,9 +111,9 @@ def test_a_picture_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         ("map/inverse", "inverse-scaled", "", 0.0),
     ],
 )
-def test_what_is_compared_shows_its_slip(law: str, mutant: str, note: str, slope: float) -> None:
+def test_what_is_compared_shows_its_bug(law: str, mutant: str, note: str, slope: float) -> None:
     """Where a law's residual is the difference of two numbers, or their sum, these lie on a line of
-    the slope of the slip; of vectors nothing is compared.
+    the slope of the bug; of vectors nothing is compared.
     """
     host = "nflows:AffineCouplingTransform"
     target = registry.parse_target(host).with_options(mutant=f"{law}#{mutant}")

@@ -1,4 +1,4 @@
-"""Maps that integrate a positive net at nodes: what falls with these is the quadrature's error, and a slip
+"""Maps that integrate a positive net at nodes: what falls with these is the quadrature's error, and a bug
 in the log-det is none.
 """
 
@@ -86,7 +86,7 @@ def written(folder: Path, style: str, share: float = 1.0) -> Target:
 @pytest.mark.parametrize(
     ("share", "accused"), [(1.0, False), (0.9, True)], ids=["healthy", "short of the end"]
 )
-def test_a_quadrature_is_no_slip(tmp_path: Path, style: str, share: float, accused: bool) -> None:
+def test_a_quadrature_is_no_bug(tmp_path: Path, style: str, share: float, accused: bool) -> None:
     """Its error falls with the nodes; that of a log-det at another point does not."""
     target = written(tmp_path, style, share)
     verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))

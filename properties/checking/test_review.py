@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from checking.broken import accusing, acquitting, credulous
+from checking.broken import acquitting, credulous, failing_status
 from checking.standins import Standin, allowed
 from flowref.checking.judgement import DROPPED, HELD, UNDECIDED, VIOLATED, Judgement
 from flowref.checking.review import FOREMOST, SINGLE_INSIDE, review
@@ -63,14 +63,14 @@ def rows_with(value: float, rows: int) -> Array:
 def keeps_what_persists(review: Review, rows: int) -> None:
     """A violation that is there beside the point as well stays one, with the point that shows it."""
     reviewed = review(Standin(beyond_the_knot).judged(rows_with(KNOT, rows)))
-    assert reviewed.accuses
+    assert reviewed.violates
     assert reviewed.measurement.batch.x[reviewed.worst(), 1] == KNOT
 
 
 def dismisses_a_kink(review: Review, rows: int) -> None:
     """A violation on a knot only is undecided for a law of derivatives."""
     reviewed = review(Standin(on_the_knot).judged(rows_with(KNOT, rows)))
-    assert not reviewed.accuses
+    assert not reviewed.violates
     assert (reviewed.outcome == UNDECIDED).sum() == 1
 
 
@@ -97,7 +97,7 @@ def test_a_violation_on_a_knot_only_is_dismissed(rows: int) -> None:
 def test_a_law_of_values_holds_on_knots_too(rows: int) -> None:
     """A law that speaks of values, not of derivatives, is violated at a single point."""
     standin = Standin(on_the_knot, details={"local": False})
-    assert review(standin.judged(rows_with(KNOT, rows))).accuses
+    assert review(standin.judged(rows_with(KNOT, rows))).violates
 
 
 @given(
@@ -131,7 +131,7 @@ def test_a_review_that_acquits_everybody_is_caught() -> None:
         keeps_what_persists(acquitting, 1)
 
 
-@pytest.mark.parametrize("broken", [credulous, accusing])
+@pytest.mark.parametrize("broken", [credulous, failing_status])
 def test_a_review_that_believes_everything_is_caught(broken: Review) -> None:
     """The property of kinks fails for it, so it can fail."""
     with pytest.raises(AssertionError):
@@ -143,7 +143,7 @@ def test_a_review_that_accuses_everybody_is_caught() -> None:
     judgement = Standin(lambda batch: np.zeros(len(batch.x))).judged(rows_with(0.0, 3))
     creates_no_violation(review, judgement)
     with pytest.raises(AssertionError):
-        creates_no_violation(accusing, judgement)
+        creates_no_violation(failing_status, judgement)
 
 
 def test_outcomes_that_are_not_suspected_stay() -> None:
@@ -157,7 +157,7 @@ def test_what_shows_in_company_only_is_reviewed_in_company() -> None:
     """A violation that the worst rows do not show by themselves is kept, on the whole batch."""
     standin = Standin(lambda batch: np.full(len(batch.x), 1e-3 * (len(batch.x) > 5)))
     reviewed = review(standin.judged(rows_with(0.0, 20)))
-    assert reviewed.accuses
+    assert reviewed.violates
     assert len(reviewed.measurement.batch.x) == 20
 
 
@@ -178,7 +178,7 @@ def test_what_is_far_beyond_noise_is_confirmed_in_a_second_look(
     """The full number of runs is for violations that they might explain."""
     size = times * allowed()
     reviewed = review(Standin(lambda batch: np.full(len(batch.x), size)).judged(rows_with(0.0, 1)))
-    assert reviewed.accuses
+    assert reviewed.violates
     assert reviewed.replicas == replicas
 
 
@@ -199,7 +199,7 @@ def test_an_error_that_saturates_is_not_taken_for_a_defect() -> None:
     """
     saturated = Standin(everywhere, response=lambda magnitude: 1e-3)
     judgement = saturated.judged(rows_with(0.0, 1))
-    assert judgement.accuses
+    assert judgement.violates
     assert list(review(judgement).outcome) == [UNDECIDED]
 
 
@@ -210,7 +210,7 @@ def test_float32_inside_is_judged_at_its_roundoff(size: float, outcome: str) -> 
     """
     standin = Standin(lambda batch: np.full(len(batch.x), size))
     judgement = standin.judged(np.zeros(4))
-    assert judgement.accuses
+    assert judgement.violates
 
     def unmoved(x: Array, context: Array | None) -> Mapped:
         return Mapped(x, None)
@@ -245,7 +245,7 @@ def test_a_second_oracle_can_only_acquit(doubt: str, rows: int) -> None:
     """
     standin = Standin(everywhere, details={"arbitrate": lambda subject, point: ({}, doubt)})
     reviewed = review(standin.judged(rows_with(0.0, rows)))
-    assert reviewed.accuses is not bool(doubt)
+    assert reviewed.violates is not bool(doubt)
     assert reviewed.acquitted is bool(doubt)
     assert not doubt or reviewed.reason == doubt
 
@@ -259,7 +259,7 @@ def test_no_step_leaves_a_joint_set(kind: str) -> None:
     standin = Standin(everywhere, support=Support.parse(kind))
     judgement = standin.judged(x)
     standin.measured.clear()
-    assert review(judgement).accuses
+    assert review(judgement).violates
     assert all(np.array_equal(row, x) for batch in standin.measured for row in batch.x)
 
 

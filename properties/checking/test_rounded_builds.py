@@ -32,10 +32,10 @@ def pair():
 class Exponential(nn.Module):
     event_shape = (D,)
 
-    def __init__(self, slip=0.0, learned=False):
+    def __init__(self, bug=0.0, learned=False):
         super().__init__()
         w, v = pair()
-        v[0, 0] += slip
+        v[0, 0] += bug
         self.register_buffer("w", w)
         self.register_buffer("v", v)
         self.shift = nn.Parameter(torch.zeros(D)) if learned else 0.0
@@ -66,12 +66,12 @@ def learned():
     return Exponential(learned=True)
 
 
-def slipped():
-    return Exponential(slip=1e-9)
+def buggy():
+    return Exponential(bug=1e-9)
 
 
-def slipped_learned():
-    return Exponential(slip=1e-9, learned=True)
+def buggy_learned():
+    return Exponential(bug=1e-9, learned=True)
 
 
 def closed():
@@ -114,7 +114,7 @@ def test_the_rounding_of_a_building_is_seen_by_building_again_alone(
     assert checking.pair_verdict(f"{file}:Rotation", TRIP).status is Status.VIOLATED
 
 
-@pytest.mark.parametrize("name", ["slipped", "slipped_learned"])
+@pytest.mark.parametrize("name", ["buggy", "buggy_learned"])
 def test_what_is_wrong_beside_it_is_accused(name: str, file: Path) -> None:
     """An error of 1e-9 that is put into the inverse when it is kept is no rounding of the building."""
     assert checking.pair_verdict(f"{file}:{name}", TRIP).status is Status.VIOLATED

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from checking.broken import accusing, acquitting, to_zero
+from checking.broken import acquitting, failing_status, to_zero
 from checking.fakes import TARGET, Shelf
 from checking.standins import Standin
 from flowref.checking import Settings, pair_verdict, remeasure, search
@@ -93,7 +93,7 @@ def test_a_review_that_accuses_everybody_is_caught(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second property fails with it in the way, so it can fail."""
-    monkeypatch.setattr(search, "review", accusing)
+    monkeypatch.setattr(search, "review", failing_status)
     with pytest.raises(AssertionError):
         a_kink_is_no_violation(shelf)
 

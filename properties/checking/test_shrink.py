@@ -92,7 +92,7 @@ def test_what_is_shrunk_violates(x: Array, normal: Array) -> None:
     as convincing as before.
     """
     judgement = Standin(half_space(normal)).judged(x)
-    if judgement.accuses:
+    if judgement.violates:
         violates_as_convincingly(shrink, judgement)
 
 
@@ -102,7 +102,7 @@ def test_what_is_shrunk_lies_in_the_support(data: st.DataObject, name: str, norm
     x = np.array([data.draw(SUPPORTS[name])])
     standin = Standin(half_space(normal), support=Support.parse(name), details={"local": False})
     judgement = standin.judged(x)
-    if judgement.accuses:
+    if judgement.violates:
         stays_in_the_support(shrink, judgement)
 
 
@@ -122,7 +122,7 @@ def test_an_error_that_grows_with_the_distance_is_shown_near_zero() -> None:
 def test_shrinking_twice_gives_the_same(x: Array, normal: Array) -> None:
     """The shrinker is a function: the same violation is shrunk to the same point to the last bit."""
     judgement = Standin(half_space(normal)).judged(x)
-    if judgement.accuses:
+    if judgement.violates:
         first, second = shrink(judgement), shrink(judgement)
         assert first.measurement.batch.x.tobytes() == second.measurement.batch.x.tobytes()
         assert first.margin.tobytes() == second.margin.tobytes()
@@ -132,7 +132,7 @@ def test_shrinking_twice_gives_the_same(x: Array, normal: Array) -> None:
 def test_what_is_shrunk_is_simpler(x: Array, normal: Array) -> None:
     """It is never harder to read than what was given, nor than what it was shrunk to before."""
     judgement = Standin(half_space(normal)).judged(x)
-    if judgement.accuses:
+    if judgement.violates:
         shrunk = shrink(judgement)
         assert complexity(point(shrunk)) <= complexity(point(judgement))
         assert complexity(point(shrink(shrunk))) <= complexity(point(shrunk))
@@ -144,7 +144,7 @@ def test_what_is_shrunk_is_left_alone(x: Array, normal: Array) -> None:
     left to try: shrunk again, the point stays.
     """
     judgement = Standin(lambda batch: 1e-3 * (batch.x @ normal > 0.25)).judged(x)
-    if judgement.accuses:
+    if judgement.violates:
         shrunk = shrink(judgement)
         np.testing.assert_array_equal(point(shrink(shrunk)), point(shrunk))
 
@@ -213,10 +213,10 @@ def test_a_point_that_only_a_glance_accuses_is_not_returned() -> None:
     measurement = standin.measurement([0.37, 4.5, 6.7, 8.9])
     measurement = replace(measurement, law=replace(standin.law, measure=measure))
     at_zero = measurement.again(measurement.batch._replace(x=np.zeros((1, 4))))
-    assert judge(at_zero).accuses
-    assert not judge(at_zero, CONFIRM_REPLICAS).accuses
+    assert judge(at_zero).violates
+    assert not judge(at_zero, CONFIRM_REPLICAS).violates
     shrunk = shrink(judge(measurement))
-    assert judge(shrunk.measurement, CONFIRM_REPLICAS).accuses
+    assert judge(shrunk.measurement, CONFIRM_REPLICAS).violates
 
 
 def test_the_context_stays_with_its_point() -> None:

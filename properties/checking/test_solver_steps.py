@@ -21,13 +21,13 @@ QUICK = Settings("quick")
 
 
 class Euler(nn.Module):
-    """A field of two entries, followed in a few steps of Euler's method; or with a slip."""
+    """A field of two entries, followed in a few steps of Euler's method; or with a bug."""
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.n_steps, self.slip = 16, slip
+        self.n_steps, self.bug = 16, bug
         self.weight = nn.Parameter(torch.tensor([[0.3, -0.4], [0.5, 0.2]]))
 
     def follow(self, x: Any, sign: int) -> Any:
@@ -37,7 +37,7 @@ class Euler(nn.Module):
             slope = 1 - torch.tanh(x @ self.weight).square()
             ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) / self.n_steps
             x = x + sign * torch.tanh(x @ self.weight) / self.n_steps
-        return x, 1.1 * ladj if self.slip == "scaled" else ladj
+        return x, 1.1 * ladj if self.bug == "scaled" else ladj
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
@@ -45,7 +45,7 @@ class Euler(nn.Module):
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
-        return self.follow(z, 1 if self.slip == "not-reversed" else -1)
+        return self.follow(z, 1 if self.bug == "not-reversed" else -1)
 
 
 class Uneven(nn.Module):
@@ -91,8 +91,8 @@ class Wide(Euler):
 
     event_shape = (12,)
 
-    def __init__(self, slip: str = "") -> None:
-        super().__init__(slip)
+    def __init__(self, bug: str = "") -> None:
+        super().__init__(bug)
         self.n_steps = 6
         numbers = torch.arange(144.0).reshape(12, 12)
         self.weight = nn.Parameter(0.1 * torch.sin(numbers) + 0.1 * torch.eye(12))
@@ -108,12 +108,12 @@ def test_fewer_steps_than_entries_are_not_accused(law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "law"),
+    ("bug", "law"),
     [("scaled", "map/log-det"), ("not-reversed", "map/inverse")],
 )
-def test_a_slip_of_fewer_steps_than_entries_is_accused(slip: str, law: str) -> None:
+def test_a_bug_of_fewer_steps_than_entries_is_accused(bug: str, law: str) -> None:
     """As ever."""
-    assert check(Wide(slip), law, QUICK).status is Status.VIOLATED
+    assert check(Wide(bug), law, QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -123,12 +123,12 @@ def test_coarse_steps_are_not_accused(law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "law"),
+    ("bug", "law"),
     [("scaled", "map/log-det"), ("not-reversed", "map/inverse")],
 )
-def test_what_no_step_makes_smaller_is_accused(slip: str, law: str) -> None:
+def test_what_no_step_makes_smaller_is_accused(bug: str, law: str) -> None:
     """However many steps there are."""
-    assert check(Euler(slip), law, QUICK).status is Status.VIOLATED
+    assert check(Euler(bug), law, QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", ["map/inverse", "map/inverse[latents]"])
@@ -201,14 +201,14 @@ class Written(Euler):
             slope = 1 - torch.tanh(x @ self.weight).square()
             ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) / 16
             x = x + sign * torch.tanh(x @ self.weight) / 16
-        return x, 1.1 * ladj if self.slip == "scaled" else 3 * ladj / 3
+        return x, 1.1 * ladj if self.bug == "scaled" else 3 * ladj / 3
 
 
 class Named(Euler):
     """The same with a number of steps under a letter."""
 
-    def __init__(self, slip: str = "") -> None:
-        super().__init__(slip)
+    def __init__(self, bug: str = "") -> None:
+        super().__init__(bug)
         self.K, self.width = self.n_steps, 16
         del self.n_steps
 
@@ -226,9 +226,9 @@ class Hidden(Euler):
             slope = 1 - torch.tanh(x @ self.weight).square()
             ladj = ladj + sign * (slope * self.weight.diagonal()).sum(1) * step
             x = x + sign * torch.tanh(x @ self.weight) * step
-        if self.slip == "turned":
+        if self.bug == "turned":
             return x, -ladj
-        return x, -2 * ladj - sign if self.slip == "gross" else ladj
+        return x, -2 * ladj - sign if self.bug == "gross" else ladj
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -240,7 +240,7 @@ def test_steps_without_a_name_are_not_accused_either(kind: type[Euler], law: str
 
 @pytest.mark.parametrize("kind", [Written, Named])
 def test_what_falls_with_no_steps_is_accused_without_a_name_as_well(kind: type[Euler]) -> None:
-    """A slip is larger than what more steps change."""
+    """A bug is larger than what more steps change."""
     assert check(kind("scaled"), LAWS[0], QUICK).status is Status.VIOLATED
 
 
@@ -250,10 +250,10 @@ def test_gross_errors_are_no_solvers() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1])
-@pytest.mark.parametrize(("slip", "accused"), [("", False), ("turned", True)])
-def test_a_sign_is_no_error_of_steps(slip: str, accused: bool, scale: float) -> None:
+@pytest.mark.parametrize(("bug", "accused"), [("", False), ("turned", True)])
+def test_a_sign_is_no_error_of_steps(bug: str, accused: bool, scale: float) -> None:
     """A log-det with its sign turned is told, however small it is; the error of as few steps is not."""
-    flow = Hidden(slip)
+    flow = Hidden(bug)
     flow.weight.data *= scale
     assert (check(flow, LAWS[0]).status is Status.VIOLATED) is accused
 
@@ -309,7 +309,7 @@ class Elsewhere(Euler):
     def follow(self, x: Any, sign: int) -> Any:
         """The state and the integral of the trace."""
         x, ladj = halved(self.field, x, sign)
-        return x, 1.1 * ladj if self.slip == "scaled" else ladj
+        return x, 1.1 * ladj if self.bug == "scaled" else ladj
 
 
 def test_an_accuracy_in_a_plain_function_is_found_by_what_it_does() -> None:
@@ -328,11 +328,11 @@ def test_an_accuracy_in_a_plain_function_is_found_by_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "status"), [("", Status.INCONCLUSIVE), ("scaled", Status.VIOLATED)]
+    ("bug", "status"), [("", Status.INCONCLUSIVE), ("scaled", Status.VIOLATED)]
 )
-def test_what_falls_with_no_accuracy_is_accused(slip: str, status: Status) -> None:
+def test_what_falls_with_no_accuracy_is_accused(bug: str, status: Status) -> None:
     """Of steps that a plain function chooses nothing below half a nat for each entry was judged."""
-    assert check(Elsewhere(slip), LAWS[0], QUICK).status is status
+    assert check(Elsewhere(bug), LAWS[0], QUICK).status is status
 
 
 def test_no_number_of_steps_is_made_up() -> None:
@@ -344,21 +344,21 @@ def test_no_number_of_steps_is_made_up() -> None:
 
 class Adaptive(nn.Module):
     """A field of two entries, followed by steps that the largest error in a batch chooses, and beside it its trace,
-    or an estimate of that; or with a slip.
+    or an estimate of that; or with a bug.
     """
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "", drawn: bool = False) -> None:
+    def __init__(self, bug: str = "", drawn: bool = False) -> None:
         super().__init__()
-        self.tol, self.slip, self.drawn = 1e-3, slip, drawn
+        self.tol, self.bug, self.drawn = 1e-3, bug, drawn
         self.weight = nn.Parameter(torch.tensor([[0.3, -0.4], [0.5, 0.2]]))
 
     def field(self, state: Any, noise: Any) -> Any:
         """The rates of the point and of its log-det."""
         hidden = torch.tanh(state[:, :2] @ self.weight)
         slope = 1 - hidden.square()
-        if self.slip == "coupled":
+        if self.bug == "coupled":
             hidden = hidden + 1e-2 * hidden.mean(0)
         if noise is None:
             trace = (slope * self.weight.diagonal()).sum(1, keepdim=True)

@@ -185,13 +185,13 @@ def test_an_excuse_is_asked_for_only_where_it_is_needed(sizes: list[float], aske
     """
     calls = []
 
-    def excused() -> Array:
+    def flat() -> Array:
         calls.append(1)
         return np.array([False, True])
 
-    judgement = standin(excused={"it is flat there": excused}).judged(sizes)
+    judgement = standin(exempt={"it is flat there": flat}).judged(sizes)
     assert list(judgement.outcome) == [HELD, DROPPED if asked else HELD]
-    assert judgement.excused == ({"it is flat there": 1} if asked else {})
+    assert judgement.exempt == ({"it is flat there": 1} if asked else {})
     assert len(calls) == asked
 
 

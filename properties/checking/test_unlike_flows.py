@@ -129,20 +129,20 @@ class GraphNorm(nn.Module):
 
 
 class NormAct(nn.BatchNorm1d):
-    """A batch norm with an activation and dropout behind it, of a name of its own; ``slip``: its output is
+    """A batch norm with an activation and dropout behind it, of a name of its own; ``bug``: its output is
     larger than it should be.
     """
 
     event_shape = (4,)
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__(4)
-        self.drop, self.act, self.slip = nn.Dropout(0.3), nn.ReLU(), slip
+        self.drop, self.act, self.bug = nn.Dropout(0.3), nn.ReLU(), bug
 
     def forward(self, x: Any) -> Any:
         """A batch."""
         y = super().forward(x)
-        return self.act(self.drop(1.01 * y if self.slip else y))
+        return self.act(self.drop(1.01 * y if self.bug else y))
 
 
 class Standardize(nn.Module):
@@ -219,7 +219,7 @@ class Squeezed:
 
 
 class SqueezedInTorch(Leading):
-    """In torch that is a slip."""
+    """In torch that is a bug."""
 
     def log_prob(self, x: Any) -> Any:
         """Of points."""
@@ -287,7 +287,7 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("a learned share of the mean", GraphNorm, "same/rows", Status.HOLDS),
     ("no batch norm once moved", GraphNorm, "batch-norm/train-map", Status.NOT_APPLICABLE),
     ("before its activation", NormAct, "batch-norm/train-map[reference]", Status.HOLDS),
-    ("a slip before that", lambda: NormAct(True), "batch-norm/train-map[reference]", Status.VIOLATED),
+    ("a bug before that", lambda: NormAct(True), "batch-norm/train-map[reference]", Status.VIOLATED),
     ("called once before", Standardize, "map/inverse", Status.HOLDS),
     ("a mean that is lost", lambda: Standardize(True), "map/inverse", Status.VIOLATED),
     ("an axis of one in front", Leading, "shape/one-number-per-point[log-prob]", Status.HOLDS),

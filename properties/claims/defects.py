@@ -12,62 +12,62 @@ from torch.nn.functional import linear
 from claims.cases import COMPONENTS, Component, Linear
 from flowref import reference as ref
 
-Slip = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+Bug = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 Root = Callable[[Tensor, float], Tensor]
 
 
-class Slipping(ref.Bijection):
-    """A bijection with a slip after each call: a function of what the call returned."""
+class Buggy(ref.Bijection):
+    """A bijection with a bug after each call: a function of what the call returned."""
 
-    def __init__(self, layer: ref.Bijection, forward: Slip, inverse: Slip) -> None:
+    def __init__(self, layer: ref.Bijection, forward: Bug, inverse: Bug) -> None:
         super().__init__()
-        self.layer, self.slips = layer, (forward, inverse)
+        self.layer, self.bugs = layer, (forward, inverse)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Data to latents, `(z, ladj)`."""
-        return self.slips[0](*self.layer(x))
+        return self.bugs[0](*self.layer(x))
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Latents to data, `(x, ladj)`."""
-        return self.slips[1](*self.layer.inverse(z))
+        return self.bugs[1](*self.layer.inverse(z))
 
 
 def right(value: Tensor, ladj: Tensor) -> tuple[Tensor, Tensor]:
-    """No slip."""
+    """No bug."""
     return value, ladj
 
 
-def slip(name: str, forward: Slip = right, inverse: Slip = right) -> Component:
-    """A component with a slip after forward or inverse."""
+def bug(name: str, forward: Bug = right, inverse: Bug = right) -> Component:
+    """A component with a bug after forward or inverse."""
     sound = COMPONENTS[name]
     return sound._replace(
-        build=lambda draw, event: Slipping(sound.build(draw, event), forward, inverse)
+        build=lambda draw, event: Buggy(sound.build(draw, event), forward, inverse)
     )
 
 
 def inverse_off(name: str, size: float) -> Component:
     """The inverse is wrong by this much, relatively."""
-    return slip(name, inverse=lambda x, ladj: (x * (1 + size), ladj))
+    return bug(name, inverse=lambda x, ladj: (x * (1 + size), ladj))
 
 
 def log_det_off(name: str, size: float) -> Component:
     """The log-det of forward is wrong by this much."""
-    return slip(name, lambda z, ladj: (z, ladj + size))
+    return bug(name, lambda z, ladj: (z, ladj + size))
 
 
 def one_sign(name: str) -> Component:
     """The inverse returns the log-det of forward."""
-    return slip(name, inverse=lambda x, ladj: (x, -ladj))
+    return bug(name, inverse=lambda x, ladj: (x, -ladj))
 
 
 def one_position(name: str) -> Component:
     """The log-det of one position stands for all."""
-    return slip(name, lambda z, ladj: (z, ladj / z[0, 0].numel()))
+    return bug(name, lambda z, ladj: (z, ladj / z[0, 0].numel()))
 
 
 def one_term_missing() -> Component:
     """An exponential whose log-det leaves out the first entry."""
-    return slip("exponential", lambda z, ladj: (z, ladj - z.flatten(1)[:, 0].log()))
+    return bug("exponential", lambda z, ladj: (z, ladj - z.flatten(1)[:, 0].log()))
 
 
 class Unguarded(ref.Dequantize):

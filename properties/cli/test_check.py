@@ -183,7 +183,7 @@ def test_what_is_known_to_fail_fails_no_check(
         (
             [
                 *PASSED,
-                Verdict("t", checks.LAWS[4], Status.NOT_APPLICABLE, "no inverse", waits=True),
+                Verdict("t", checks.LAWS[4], Status.NOT_APPLICABLE, "no inverse", blocked=True),
             ],
             "t: all 3 checks passed, 1 skipped.",
         ),

@@ -102,12 +102,12 @@ def test_a_folder_without_flows_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_doctor_says_what_there_is() -> None:
-    """Versions, libraries, processors and memory; exit 0 where nothing is amiss."""
+    """Versions, libraries, CPUs and memory; exit 0 where nothing is amiss."""
     done = flowref("doctor")
     assert done.exit_code == 0, done.output
     told = dict(line.split(maxsplit=1) for line in done.output.splitlines() if " " in line)
     assert told["flowref"] == __version__
-    assert {"python", "torch", "numpy", "libraries", "processors", "memory"} <= told.keys()
+    assert {"python", "torch", "numpy", "libraries", "CPUs", "memory"} <= told.keys()
 
 
 def test_the_doctor_finds_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

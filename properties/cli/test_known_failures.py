@@ -30,13 +30,13 @@ class Scale(nn.Module):
         return x * self.s.exp(), self.s.sum().expand(len(x))
 
     def inverse(self, z):
-        return z * (-self.s).exp(), SLIP
+        return z * (-self.s).exp(), BUG
 
 
 def healthy():
     return Scale()
 """
-SLIP, WORSE, MENDED = (
+BUG, WORSE, MENDED = (
     f"{factor} * self.s.sum().expand(len(z))" for factor in ("-1.001", "-1.5", "-1")
 )
 LAW = "map/log-det[antisymmetry]"
@@ -44,15 +44,15 @@ LAW = "map/log-det[antisymmetry]"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with a flow that has a slip."""
+    """A working folder with a flow that has a bug."""
     monkeypatch.chdir(tmp_path)
-    put(tmp_path, SLIP)
+    put(tmp_path, BUG)
     return tmp_path
 
 
 def put(folder: Path, ladj: str) -> None:
     """Write the flow with this log-det of its inverse."""
-    (folder / "flows.py").write_text(FLOWS.replace("SLIP", ladj))
+    (folder / "flows.py").write_text(FLOWS.replace("BUG", ladj))
     imported_from.cache_clear()  # as another process sees it
     forget()
 
@@ -120,7 +120,7 @@ def test_a_mended_failure_is_stale(folder: Path) -> None:
     assert flowref("baseline", "check", "--strict").exit_code == 4
     assert "1 removed, 0 left" in flowref("baseline", "prune").stdout
     assert audit("--strict").exit_code == 0
-    put(folder, SLIP)
+    put(folder, BUG)
     assert audit().exit_code == 1
 
 
@@ -153,11 +153,11 @@ def test_a_project_declares_what_it_knows(folder: Path) -> None:
     """An entry of pyproject.toml is enough; prune names it and leaves the file alone."""
     project = folder / "pyproject.toml"
     project.write_text(
-        f'[[tool.flowref.known]]\ntarget = "flows.py:S*"\nlaw = "{LAW}"\nreason = "a slip"\n'
+        f'[[tool.flowref.known]]\ntarget = "flows.py:S*"\nlaw = "{LAW}"\nreason = "a bug"\n'
     )
     done = audit("--strict")
     assert done.exit_code == 0, done.output
-    assert "a slip" in done.stdout
+    assert "a bug" in done.stdout
     put(folder, MENDED)
     assert audit("--strict").exit_code == 4
     assert "an audit shows" in flowref("baseline", "check").stdout
@@ -167,7 +167,7 @@ def test_a_misspelt_entry_stops_the_audit(folder: Path) -> None:
     """An entry that matches nothing ends an audit before it begins: exit 2 and the nearest name."""
     project = folder / "pyproject.toml"
     project.write_text(
-        f'\n[[tool.flowref.known]]\ntarget = "flows.py:Scal"\nlaw = "{LAW}"\nreason = "a slip"\n'
+        f'\n[[tool.flowref.known]]\ntarget = "flows.py:Scal"\nlaw = "{LAW}"\nreason = "a bug"\n'
     )
     done = audit()
     assert done.exit_code == 2

@@ -46,7 +46,7 @@ def test_a_bar_is_drawn_on_a_terminal_only(
         bar.begin("first", 7, values="nothing yet")
         bar.update(completed=3, values="half [of] it")
         assert bar.drawn is stream.isatty()
-        with bar.aside():
+        with bar.paused():
             pass
         bar.begin("second", 9, values="")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())

@@ -1,1 +1,1 @@
-"""Slips, and the sentences that name them."""
+"""Bugs, and the sentences that name them."""

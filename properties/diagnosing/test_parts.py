@@ -1,4 +1,4 @@
-"""A slip in one layer of a stack, whose sum no slip explains, is told of that layer."""
+"""A bug in one layer of a stack, whose sum no bug explains, is told of that layer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def averaged(scale: Tensor) -> Tensor:
 
 
 def bent(scale: Tensor) -> Tensor:
-    """What no slip of the catalogue gives."""
+    """What no bug of the catalogue gives."""
     return scale.sum(-1) + 0.1 * torch.sin(7 * scale).sum(-1)
 
 
@@ -87,7 +87,7 @@ def bent(scale: Tensor) -> Tensor:
         (bent, ""),
     ],
 )
-def test_a_layer_is_named_with_its_slip(total: Callable[[Tensor], Tensor], told: str) -> None:
+def test_a_layer_is_named_with_its_bug(total: Callable[[Tensor], Tensor], told: str) -> None:
     """The sentence names the layer and what is wrong with it; where nothing fits the layer either,
     nothing is said.
     """

@@ -1,4 +1,4 @@
-"""Slips of what takes the steps of a solver, whose numbers are those of its steps."""
+"""Bugs of what takes the steps of a solver, whose numbers are those of its steps."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Solved(nn.Module):
     ],
 )
 def test_a_turned_sign_is_told_of_a_solver(sign: float, status: Status, words: str) -> None:
-    """With what to say where the change of the log-density is meant; its steps are no slip."""
+    """With what to say where the change of the log-density is meant; its steps are no bug."""
     verdict = diagnosing.check(Solved(sign), "map/log-det", Settings("quick"))
     assert verdict.status is status, verdict.reason
     assert words in verdict.diagnosis

@@ -4,7 +4,7 @@ precision, moved by .to and called there; measured on an NVIDIA H200, torch 2.11
 
 from __future__ import annotations
 
-# Construction -> the calls that raised for a tensor on another device, or returned on the processor.
+# Construction -> the calls that raised for a tensor on another device, or returned on the CPU.
 MEASURED: dict[str, tuple[str, ...]] = {
     "nflows:LeakyReLU": ("forward",),
     "nflows:Sigmoid": ("forward",),

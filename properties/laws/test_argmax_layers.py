@@ -22,9 +22,9 @@ class Argmax(torch.nn.Module):
     bijective, stochastic_forward, stochastic_inverse = False, True, False
     event_shape, latent_shape, domain, codomain = (2,), (6,), (0, 3), "real"
 
-    def __init__(self, slip=""):
+    def __init__(self, bug=""):
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.table = torch.nn.Parameter(0.5 * torch.randn(3, 6))
 
     def forward(self, x):
@@ -35,10 +35,10 @@ class Argmax(torch.nn.Module):
         u = mean + scale.exp() * e
         v = 0.5 * e**2 + 0.5 * math.log(2 * math.pi) + scale
         top = u.gather(-1, index[..., None])
-        if self.slip == "threshold":
+        if self.bug == "threshold":
             top = top.detach()
         others = F.one_hot(index, 3) == 0
-        kept = others | (self.slip == "all-entries")
+        kept = others | (self.bug == "all-entries")
         v = v + torch.where(kept, F.logsigmoid(top - u), torch.zeros_like(u))
         z = torch.where(others, top - F.softplus(top - u), top)
         return z.flatten(1), v.sum((1, 2))
@@ -103,15 +103,15 @@ def test_an_argmax_layer_is_judged_and_not_accused(file: Path, law: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("slip", "law"),
+    ("bug", "law"),
     [
         ("all-entries", "kernel/follows-contribution[near-pairs]"),
         ("threshold", "gradient/parameters[drawn-contribution]"),
     ],
 )
-def test_its_slips_are_seen(file: Path, slip: str, law: str) -> None:
+def test_its_bugs_are_seen(file: Path, bug: str, law: str) -> None:
     """A logarithm of two for the entry that stays, and a threshold that is detached."""
-    assert status(file, f"Argmax?slip={slip}", law) is Status.VIOLATED
+    assert status(file, f"Argmax?bug={bug}", law) is Status.VIOLATED
 
 
 def test_no_weight_is_missed_between_two_heaps(file: Path) -> None:

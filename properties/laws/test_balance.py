@@ -381,7 +381,7 @@ def test_angles_repeat() -> None:
 
 @pytest.mark.parametrize("law", [detailed_balance, overlap, rows_differ], ids=lambda law: law.id)
 def test_discrete_samples_are_left_alone(law: Law) -> None:
-    """Counts have no density, and equal ones are no slip."""
+    """Counts have no density, and equal ones are no bug."""
     counts = density(
         lambda rng, n: rng.poisson(3.0, (n, 2)).astype(float), lambda x: -x.sum(1), within="real"
     )

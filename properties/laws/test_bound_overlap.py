@@ -26,14 +26,14 @@ def log_normal(x: Any, mean: Any, log_scale: Any) -> Any:
 
 class Autoencoder(nn.Module):
     """A variational autoencoder; ``form``: one sample, a closed form of the divergence, or the mean of
-    several weights; ``slip``: what is wrong with it.
+    several weights; ``bug``: what is wrong with it.
     """
 
     event_shape = (FEATURES,)
 
-    def __init__(self, form: str = "sample", slip: str = "") -> None:
+    def __init__(self, form: str = "sample", bug: str = "") -> None:
         super().__init__()
-        self.form, self.slip = form, slip
+        self.form, self.bug = form, bug
         self.lower_bound = "expected" if form == "closed" else "one-sample"
         self.encoder, self.decoder = nn.Linear(FEATURES, 2 * LATENTS), nn.Linear(LATENTS, FEATURES)
         self.noise = nn.Parameter(torch.full((FEATURES,), -0.5))
@@ -47,11 +47,11 @@ class Autoencoder(nn.Module):
         log_scale = torch.tanh(log_scale)
         many = 8 if self.form == "weights" else 1
         shape = (many, len(x), LATENTS)
-        eps = torch.randn(many, 1 if self.slip == "alike" else len(x), LATENTS, dtype=x.dtype)
+        eps = torch.randn(many, 1 if self.bug == "alike" else len(x), LATENTS, dtype=x.dtype)
         eps = eps.expand(shape)
         z = mean + log_scale.exp() * eps
         likelihood = log_normal(x, self.decoder(z), self.noise)
-        if self.slip == "constant":
+        if self.bug == "constant":
             likelihood = likelihood + 0.5 * FEATURES * math.log(2 * math.pi)
         if self.form == "closed":
             divergence = (0.5 * (mean**2 + (2 * log_scale).exp() - 1) - log_scale).sum(1)
@@ -59,7 +59,7 @@ class Autoencoder(nn.Module):
         prior = log_normal(z, torch.zeros_like(z), torch.zeros_like(z))
         posterior = log_normal(z, mean, log_scale.expand_as(z))
         ratio = likelihood + prior - posterior
-        return ratio.logsumexp(0) - (0 if self.slip == "count" else math.log(many))
+        return ratio.logsumexp(0) - (0 if self.bug == "count" else math.log(many))
 
     def sample(self, n: int) -> Any:
         """Of the model."""
@@ -78,12 +78,12 @@ def test_a_bound_is_not_accused(form: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "slip"),
+    ("form", "bug"),
     [("sample", "constant"), ("closed", "constant"), ("weights", "constant"), ("weights", "count")],
 )
-def test_a_bound_that_is_too_high_is_seen(form: str, slip: str) -> None:
+def test_a_bound_that_is_too_high_is_seen(form: str, bug: str) -> None:
     """The constant of a normal density, say, which it lacks, or a sum of weights in place of a mean."""
-    assert check(Autoencoder(form, slip), LAW).status is Status.VIOLATED
+    assert check(Autoencoder(form, bug), LAW).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("form", ["sample", "closed", "weights"])

@@ -214,7 +214,7 @@ def test_a_law_holds_on_the_host_of_its_mutant(host: str, law: str) -> None:
     ids=[short(spec) for spec, _ in DEFECTS],
 )
 def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> None:
-    """A slip in a flow written as users write them violates one of the laws named for it."""
+    """A bug in a flow written as users write them violates one of the laws named for it."""
     verdicts = [found(spec, law) for law in laws]
     assert any(verdict.status in CAUGHT for verdict in verdicts), [
         (v.law, v.status, v.reason) for v in verdicts
@@ -223,7 +223,7 @@ def test_a_defect_of_a_specimen_is_caught(spec: str, laws: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("spec", one_of_each(TWINS, module), ids=short)
 def test_a_healthy_twin_is_not_accused(spec: str) -> None:
-    """No law of the catalogue accuses the same flow without its slip, nor breaks on it, and most of
+    """No law of the catalogue accuses the same flow without its bug, nor breaks on it, and most of
     the laws have a say; of a process that takes data to noise, and is no flow, its own.
     """
     verdicts = [checking.pair_verdict(spec, law, QUICK) for law in LAWS]

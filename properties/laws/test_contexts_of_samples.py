@@ -25,9 +25,9 @@ class Moved(nn.Module):
 
     event_shape, context_shape = (2,), (2,)
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.scale = nn.Parameter(torch.ones(2))
 
     def log_prob(self, x: Any, context: Any) -> Any:
@@ -37,14 +37,14 @@ class Moved(nn.Module):
 
     def sample(self, n: int, context: Any) -> Any:
         """One for each context."""
-        return self.slip * context + self.scale * torch.randn(n, 2, dtype=context.dtype)
+        return self.bug * context + self.scale * torch.randn(n, 2, dtype=context.dtype)
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("?slip=0.5", Status.VIOLATED)])
+@pytest.mark.parametrize(("bug", "status"), [("", Status.HOLDS), ("?bug=0.5", Status.VIOLATED)])
 def test_samples_are_held_to_the_density_of_their_contexts(
-    law: str, slip: str, status: Status
+    law: str, bug: str, status: Status
 ) -> None:
     """And to no other."""
-    target = parse_target(f"{__file__}:Moved{slip}")
+    target = parse_target(f"{__file__}:Moved{bug}")
     assert checking.pair_verdict(target, law, checking.Settings("quick")).status is status

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,7 +127,7 @@ class Arange(Shift):
 
 
 class ArangeAsIndex(Shift):
-    """Indices may lie on the processor."""
+    """Indices may lie on the CPU."""
 
     def moved(self, x: Any) -> Any:
         """The value."""
@@ -149,7 +151,7 @@ class ZerosInSample(Shift):
 
 
 class SampleOnTheHost(Shift):
-    """Draws come back on the processor."""
+    """Draws come back on the CPU."""
 
     def sample(self, n: int) -> Any:
         """Draws."""
@@ -165,7 +167,7 @@ class ThroughNumpy(Shift):
 
 
 class ThroughNumpyOfTheHost(Shift):
-    """The value is taken through numpy, by way of the processor."""
+    """The value is taken through numpy, by way of the CPU."""
 
     def moved(self, x: Any) -> Any:
         """The value."""
@@ -232,7 +234,7 @@ class Numbers(Shift):
     """Tensors of no dimension and numbers of Python are constants."""
 
     def prepare(self) -> None:
-        """On the processor."""
+        """On the CPU."""
         self.zero, self.half_log = torch.tensor(0.0), 0.5 * math.log(2 * math.pi)
 
     def moved(self, x: Any) -> Any:
@@ -355,9 +357,47 @@ def test_code_that_names_no_device_is_advised(law: str, status: Status) -> None:
     assert check(Scale(), law, QUICK).status is status
 
 
+class Stepwise(Scale):
+    """Noise is made on the CPU in one line, and used in another."""
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        noise = torch.randn(3, dtype=x.dtype)  # made
+        noise = noise * 0.0
+        return x * self.b + noise, self.b.log().sum().expand(len(x))
+
+
+class Kept(Scale):
+    """A tensor that was there before is used in a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.zeros = torch.zeros(3)
+
+    def forward(self, x: Any) -> tuple[Any, Any]:
+        """Data to latents."""
+        return x * self.b + self.zeros, self.b.log().sum().expand(len(x))  # used
+
+
+@pytest.mark.parametrize(
+    ("kind", "law", "mark", "words"),
+    [
+        (Stepwise, UNMENTIONED, "# made", " makes a tensor on the CPU)"),
+        (Kept, DEVICE, "# used", ")"),
+    ],
+)
+def test_the_line_that_makes_a_tensor_on_the_cpu_is_named(
+    kind: Any, law: str, mark: str, words: str
+) -> None:
+    """If the call makes it; otherwise the line that uses it."""
+    lines, first = inspect.getsourcelines(kind)
+    line = first + next(number for number, text in enumerate(lines) if mark in text)
+    assert f"({Path(__file__).name}:{line}{words}" in check(kind(), law, QUICK).reason
+
+
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_a_gpu_refuses_is_found(kind: Any) -> None:
-    """It raises there, or returns on the processor."""
+    """It raises there, or returns on the CPU."""
     assert check(kind(), DEVICE, QUICK).status is Status.VIOLATED
 
 
@@ -431,7 +471,7 @@ def test_a_device_that_is_not_there_is_one_sentence(command: str, device: str) -
 
 @pytest.mark.parametrize("law", [DEVICE, AFTER_USE, "same/manner[device]"])
 def test_a_device_that_is_named_is_where_calls_are_made(law: str) -> None:
-    """The processor is one, on which nothing is elsewhere."""
+    """The CPU is one, on which nothing is elsewhere."""
     assert check(MaskAttribute(), law, replace(QUICK, device="cpu")).status is Status.HOLDS
 
 
@@ -447,7 +487,7 @@ class OtherOnAGpu(Shift):
     ("kind", "status"), [(OtherOnAGpu, Status.VIOLATED), (Vmapped, Status.HOLDS)]
 )
 def test_what_is_computed_elsewhere_is_compared(kind: Any, status: Status) -> None:
-    """With what the processor gives."""
+    """With what the CPU gives."""
     assert check(kind(), "same/manner[device]", QUICK).status is status
 
 

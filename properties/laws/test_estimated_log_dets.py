@@ -104,7 +104,7 @@ class Augmented(nn.Module):
         return 0.5 * (noise.square() - z.square().sum(1, keepdim=True))[:, 0] - constant
 
     def sample(self, n: int) -> Any:
-        """The data, or by a slip the noise."""
+        """The data, or by a bug the noise."""
         z = torch.randn(n, 2, dtype=self.shear.dtype)
         x = 1.5 * z[:, :1]
         return (x if not self.other else z[:, 1:] - self.shear * x).detach()
@@ -307,9 +307,9 @@ class Remembering(nn.Module):
 
     event_shape, estimator = (2,), True
 
-    def __init__(self, slip: str) -> None:
+    def __init__(self, bug: str) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.weight = nn.Parameter(torch.tensor(0.3))
         self.last = torch.zeros(())
         self.generator = torch.Generator().manual_seed(0)
@@ -317,12 +317,12 @@ class Remembering(nn.Module):
     def forward(self, x: Any) -> Any:
         """A stretch of which the log-det is off by noise of mean zero."""
         before, self.last = self.last, x.detach()[0, 0].clone()
-        own = self.generator if self.slip == "own" else None
+        own = self.generator if self.bug == "own" else None
         noise = torch.randn(len(x), generator=own, dtype=x.dtype)
         z = x * self.weight.exp()
-        if self.slip == "last":
+        if self.bug == "last":
             z = z + 0.1 * before
-        if self.slip == "values":
+        if self.bug == "values":
             z = z + 0.1 * torch.randn((), dtype=x.dtype)
         return z, 2 * self.weight + noise
 
@@ -338,18 +338,18 @@ def test_noise_of_a_generator_of_its_own_is_held() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "status"), [("", Status.NOT_APPLICABLE), ("values", Status.VIOLATED)]
+    ("bug", "status"), [("", Status.NOT_APPLICABLE), ("values", Status.VIOLATED)]
 )
-def test_values_that_are_drawn_are_no_estimate(slip: str, status: Status) -> None:
+def test_values_that_are_drawn_are_no_estimate(bug: str, status: Status) -> None:
     """A promise about log-dets excuses noise in these, and in nothing else."""
-    verdict = check(Remembering(slip), "same/history[repeat]", QUICK)
+    verdict = check(Remembering(bug), "same/history[repeat]", QUICK)
     assert verdict.status is status
-    assert not verdict.waits
+    assert not verdict.blocked
 
 
 def test_laws_of_each_number_are_not_about_drawn_log_dets() -> None:
     """That one estimate is the log-det has no meaning: it waits for nothing, and its mean is judged."""
     verdict = check(series(), "map/log-det", QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
-    assert not verdict.waits
+    assert not verdict.blocked
     assert "map/log-det[estimate]" in verdict.reason

@@ -93,7 +93,7 @@ def test_maps_that_autograd_differentiates_wait_for_no_differences() -> None:
     target = registry.parse_target("nflows:AffineCouplingTransform?features=160")
     silence = small.unmet(loading.load(target))
     assert silence is not None
-    assert not silence.waits
+    assert not silence.blocked
     assert "autograd" in silence.reason
 
 

@@ -20,9 +20,9 @@ class Norm(nn.Module):
 
     initialized: Any
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.log_scale, self.shift = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
         self.register_buffer("initialized", torch.tensor(False))
 
@@ -32,7 +32,7 @@ class Norm(nn.Module):
             with torch.no_grad():
                 spread = x.std(0, unbiased=False) + 1e-6
                 powers = {"multiplied": 1.0, "squared": -2.0, "left": 0.0}
-                self.log_scale.copy_(powers.get(self.slip, -1.0) * spread.log())
+                self.log_scale.copy_(powers.get(self.bug, -1.0) * spread.log())
                 self.shift.copy_(-x.mean(0) * self.log_scale.exp())
                 self.initialized.fill_(True)
         if back:
@@ -45,9 +45,9 @@ class Conditional(nn.Module):
 
     event_shape, context_shape = (2,), (3,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.norm, self.net = Norm(slip), nn.Linear(4, 2)
+        self.norm, self.net = Norm(bug), nn.Linear(4, 2)
 
     def coupled(self, x: Any, context: Any, sign: float) -> tuple[Any, Any]:
         """The second feature moved and scaled by a function of the first one."""
@@ -75,9 +75,9 @@ class Density(nn.Module):
 
     event_shape, context_shape = (2,), (3,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.flow = Conditional(slip)
+        self.flow = Conditional(bug)
 
     def log_prob(self, x: Any, context: Any) -> Any:
         """The log-density."""
@@ -88,16 +88,16 @@ class Density(nn.Module):
 KINDS = {"mode/first-batch": Conditional, "mode/first-batch[layers]": Density}
 
 
-@pytest.mark.parametrize("slip", ["", "left"])
+@pytest.mark.parametrize("bug", ["", "left"])
 @pytest.mark.parametrize("law", KINDS)
-def test_a_layer_may_normalize_its_first_batch_or_leave_its_size(law: str, slip: str) -> None:
+def test_a_layer_may_normalize_its_first_batch_or_leave_its_size(law: str, bug: str) -> None:
     """With contexts, and beside layers that are no lines."""
-    assert check(KINDS[law](slip), law, QUICK).status is Status.HOLDS
+    assert check(KINDS[law](bug), law, QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("slip", ["multiplied", "squared"])
+@pytest.mark.parametrize("bug", ["multiplied", "squared"])
 @pytest.mark.parametrize("law", KINDS)
-def test_a_wrong_power_is_accused(law: str, slip: str) -> None:
+def test_a_wrong_power_is_accused(law: str, bug: str) -> None:
     """Multiplied by its deviation, or divided by its square."""
-    verdict = check(KINDS[law](slip), law, QUICK)
+    verdict = check(KINDS[law](bug), law, QUICK)
     assert verdict.status is Status.VIOLATED

@@ -23,15 +23,15 @@ QUICK = Settings("quick")
 
 
 class Levels(nn.Module):
-    """The logit of six levels, and a coupling; ``slip``: what is detached. ``straight``: a clamp passes
+    """The logit of six levels, and a coupling; ``bug``: what is detached. ``straight``: a clamp passes
     gradients on where it clips.
     """
 
     event_shape, domain = (6,), (0.0, 256.0)
 
-    def __init__(self, slip: str = "", straight: bool = False) -> None:
+    def __init__(self, bug: str = "", straight: bool = False) -> None:
         super().__init__()
-        self.slip, self.straight = slip, straight
+        self.bug, self.straight = bug, straight
         self.log_scale = nn.Parameter(torch.full((6,), 0.2))
 
     def forward(self, x: Any) -> Any:
@@ -42,8 +42,8 @@ class Levels(nn.Module):
         y = torch.log(share) - torch.log1p(-share)
         each = softplus(y) + softplus(-y) + math.log(0.9 / 256)
         by = 0.3 * torch.tanh(y[:, :1])
-        each = each.detach() if self.slip == "log-det" else each
-        by = by.detach() if self.slip == "value" else by
+        each = each.detach() if self.bug == "log-det" else each
+        by = by.detach() if self.bug == "value" else by
         z = torch.cat([y[:, :1], y[:, 1:] * torch.exp(by)], 1) * self.log_scale.exp()
         return z, each.sum(1) + 5 * by[:, 0] + self.log_scale.sum()
 
@@ -53,20 +53,20 @@ class Levels(nn.Module):
         return ladj - 0.5 * (z**2).sum(1) - 3 * math.log(2 * math.pi)
 
 
-@pytest.mark.parametrize("slip", ["", "value", "log-det"])
+@pytest.mark.parametrize("bug", ["", "value", "log-det"])
 @pytest.mark.parametrize(
     ("law", "seen"),
     [(value_gradient, {"value"}), (log_det_gradient, {"value", "log-det"})],
     ids=["value", "ladj"],
 )
-def test_levels_are_no_numbers_that_are_too_large(law: Law, seen: set[str], slip: str) -> None:
+def test_levels_are_no_numbers_that_are_too_large(law: Law, seen: set[str], bug: str) -> None:
     """Between two ends that are declared gradients are judged, however large the numbers are."""
-    subject = load(parse_target(f"{__file__}:Levels?slip={slip or 'no'}"))
+    subject = load(parse_target(f"{__file__}:Levels?bug={bug or 'no'}"))
     x = np.random.default_rng(0).uniform(1, 255, (8, 6))
     residual = law.measure(subject, Batch(x, None, 0))
     assert residual.decidable is not None and residual.decidable.any()
     wrong = residual.decidable & (np.abs(residual.value) > residual.allowed)
-    assert wrong.any() == (slip in seen)
+    assert wrong.any() == (bug in seen)
 
 
 @DEEP

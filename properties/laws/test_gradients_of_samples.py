@@ -179,7 +179,7 @@ class Clamped(nn.Module):
         return Normal(0.0, 1.0).log_prob(z).sum(1) + log_det
 
     def rsample(self, n: int) -> Any:
-        """So many rows; with half of the gradient, if that is the slip."""
+        """So many rows; with half of the gradient, if that is the bug."""
         x = self.inverse(torch.randn(n, 4, dtype=self.net.weight.dtype))[0]
         return 0.5 * (x + x.detach()) if self.halved else x
 

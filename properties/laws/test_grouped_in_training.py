@@ -15,16 +15,16 @@ from flowref.model import Status
 
 class Reversed(nn.Module):
     """A linear map in single precision, whose way back and log-det are summed from the last term on in
-    train mode. ``slip``: by how much they are off there, relatively.
+    train mode. ``bug``: by how much they are off there, relatively.
     """
 
     event_shape = (4,)
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
         weight = torch.randn(4, 4, generator=torch.Generator().manual_seed(3)) + 2 * torch.eye(4)
         self.weight = nn.Parameter(weight.tril())
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any) -> Any:
         """The same in both modes."""
@@ -42,13 +42,13 @@ class Reversed(nn.Module):
         total = torch.zeros_like(terms[..., 0])
         for at in reversed(order) if self.training else order:
             total = total + terms[..., at]
-        return total * (1 + self.slip) if self.training else total
+        return total * (1 + self.bug) if self.training else total
 
 
 @pytest.mark.parametrize("law", ["same/train-mode[inverse]", "same/train-mode[log-det]"])
 @pytest.mark.parametrize(
-    ("slip", "status"), [(0.0, Status.HOLDS), (1e-4, Status.VIOLATED)], ids=["healthy", "off"]
+    ("bug", "status"), [(0.0, Status.HOLDS), (1e-4, Status.VIOLATED)], ids=["healthy", "off"]
 )
-def test_the_order_of_a_sum_is_no_difference(law: str, slip: float, status: Status) -> None:
+def test_the_order_of_a_sum_is_no_difference(law: str, bug: float, status: Status) -> None:
     """A unit in the last place of single precision is none; a ten-thousandth is one."""
-    assert check(f"{Path(__file__)}:Reversed?slip={slip}&dtype=float32", law).status is status
+    assert check(f"{Path(__file__)}:Reversed?bug={bug}&dtype=float32", law).status is status

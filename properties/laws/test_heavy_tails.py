@@ -45,10 +45,10 @@ class Augment(nn.Module):
     stochastic_forward, stochastic_inverse, bijective = True, False, False
     event_shape, codomain = (2,), "real"
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(2, 16), nn.SiLU(), nn.Linear(16, 2))
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The data with the number behind, and minus its log-density."""
@@ -56,19 +56,19 @@ class Augment(nn.Module):
         added = torch.distributions.Normal(mean, log_scale.exp())
         drawn = added.rsample()
         told = added.log_prob(drawn).sum(-1)
-        if self.slip == "twice":
+        if self.bug == "twice":
             told = told * 2
-        return torch.cat([x, drawn], -1), told if self.slip == "sign" else -told
+        return torch.cat([x, drawn], -1), told if self.bug == "sign" else -told
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """The data."""
-        return z[:, 1:] if self.slip == "order" else z[:, :2]
+        return z[:, 1:] if self.bug == "order" else z[:, :2]
 
 
-def augment(slip: str = "") -> nn.Module:
+def augment(bug: str = "") -> nn.Module:
     """With weights of one seed."""
     torch.manual_seed(0)
-    return Augment(slip)
+    return Augment(bug)
 
 
 class Code(nn.Module):
@@ -78,11 +78,11 @@ class Code(nn.Module):
     bijective = False
     event_shape, latent_shape, codomain = (3,), (2,), "real"
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(3, 20), nn.GELU(), nn.Linear(20, 4))
         self.decoder = nn.Sequential(nn.Linear(2, 20), nn.GELU(), nn.Linear(20, 6))
-        self.slip = slip
+        self.bug = bug
 
     @staticmethod
     def _around(moments: torch.Tensor) -> torch.distributions.Normal:
@@ -94,18 +94,18 @@ class Code(nn.Module):
         code = self._around(self.encoder(x))
         z = code.rsample()
         told, back = code.log_prob(z).sum(-1), self._around(self.decoder(z)).log_prob(x).sum(-1)
-        return z, back + told if self.slip == "sign" else back - told
+        return z, back + told if self.bug == "sign" else back - told
 
     def inverse(self, z: torch.Tensor) -> torch.Tensor:
         """Data of a code."""
         drawn = self._around(self.decoder(z))
-        return drawn.mean if self.slip == "mean" else drawn.sample()
+        return drawn.mean if self.bug == "mean" else drawn.sample()
 
 
-def code(slip: str = "") -> nn.Module:
+def code(bug: str = "") -> nn.Module:
     """With weights of one seed."""
     torch.manual_seed(0)
-    return Code(slip)
+    return Code(bug)
 
 
 @pytest.mark.parametrize(("name", "law", "seed"), crossed(["augment", "code"], LAWS, range(3)))
@@ -116,9 +116,9 @@ def test_what_learns_its_spread_is_not_accused(name: str, law: str, seed: int) -
 
 
 @pytest.mark.parametrize(
-    "target", ["augment?slip=sign", "augment?slip=twice", "augment?slip=order", "code?slip=sign", "code?slip=mean"]
+    "target", ["augment?bug=sign", "augment?bug=twice", "augment?bug=order", "code?bug=sign", "code?bug=mean"]
 )  # fmt: skip
-def test_slips_in_it_are(target: str) -> None:
+def test_bugs_in_it_are(target: str) -> None:
     """By one of these laws."""
     seen = [check(f"{__name__}:{target}", law, QUICK).status for law in LAWS]
     assert Status.VIOLATED in seen

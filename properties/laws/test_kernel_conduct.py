@@ -17,37 +17,37 @@ QUICK = Settings("quick")
 
 
 class Kept(nn.Module):
-    """Two of three entries; the third is normal around a function of them, with a slip."""
+    """Two of three entries; the third is normal around a function of them, with a bug."""
 
     bijective, stochastic_forward, stochastic_inverse = False, False, True
     event_shape, codomain = (3,), "real"
     total: Any
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.decoder = nn.Linear(2, 1)
         self.register_buffer("total", torch.zeros(()))
         self.cached: Any = None
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
-        if self.slip == "writes":
+        if self.bug == "writes":
             x.mul_(2.0)
-        if self.slip == "counts":
+        if self.bug == "counts":
             self.total += x.detach().sum()
-        if self.slip == "prints":
+        if self.bug == "prints":
             print("forward", x.shape)
-        if self.slip == "trains":
+        if self.bug == "trains":
             self.train()
         weight = self.decoder.weight
-        if self.slip == "caches":
+        if self.bug == "caches":
             if self.training or self.cached is None:
                 self.cached = None if self.training else weight.detach().clone()
             weight = weight if self.cached is None else self.cached
         z, rest = x[:, :2], x[:, 2:]
         mean = z @ weight.T + self.decoder.bias
-        if self.slip == "detaches":
+        if self.bug == "detaches":
             mean = mean.detach()
         return z, (-0.5 * (rest - mean).square() - 0.5 * math.log(2 * math.pi)).sum(1)
 
@@ -56,7 +56,7 @@ class Kept(nn.Module):
         return torch.cat([z, self.decoder(z) + torch.randn(len(z), 1, dtype=z.dtype)], 1)
 
 
-SLIPS = (
+BUGS = (
     ("writes", "effects/process[input]"),
     ("counts", "effects/state[eval]"),
     ("prints", "effects/process[output]"),
@@ -66,11 +66,11 @@ SLIPS = (
 )
 
 
-@pytest.mark.parametrize(("slip", "law"), SLIPS)
-def test_what_a_kernel_does_besides_is_seen(slip: str, law: str) -> None:
-    """A slip in its conduct accuses it, and without it nothing does."""
+@pytest.mark.parametrize(("bug", "law"), BUGS)
+def test_what_a_kernel_does_besides_is_seen(bug: str, law: str) -> None:
+    """A bug in its conduct accuses it, and without it nothing does."""
     found = Status.ADVICE if registry.find_law(law).force == ADVICE else Status.VIOLATED
-    assert check(Kept(slip), law, QUICK).status is found
+    assert check(Kept(bug), law, QUICK).status is found
     assert check(Kept(), law, QUICK).status is Status.HOLDS
 
 

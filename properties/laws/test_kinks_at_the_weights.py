@@ -24,19 +24,19 @@ class Gated(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.gate = slip, nn.Parameter(torch.ones(2))
+        self.bug, self.gate = bug, nn.Parameter(torch.ones(2))
         self.shift = nn.Parameter(torch.zeros(2))
 
     def factor(self) -> Any:
         """Between 1 and 2."""
         gate = self.gate.clamp(0.0, 1.0)
-        return 1 + (2 * gate - gate.detach() if self.slip == "doubled" else gate)
+        return 1 + (2 * gate - gate.detach() if self.bug == "doubled" else gate)
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
-        shift = self.shift.detach() if self.slip == "detached" else self.shift
+        shift = self.shift.detach() if self.bug == "detached" else self.shift
         return x * self.factor() + shift, self.factor().log().sum().expand(len(x))
 
     def inverse(self, z: Any) -> Any:
@@ -50,10 +50,10 @@ def test_either_side_is_a_gradient(law: str) -> None:
     assert check(Gated(), law, QUICK).status is not Status.VIOLATED
 
 
-@pytest.mark.parametrize(("slip", "law"), [("doubled", LAWS[1]), ("detached", LAWS[0])])
-def test_what_lies_beyond_both_sides_is_accused(slip: str, law: str) -> None:
+@pytest.mark.parametrize(("bug", "law"), [("doubled", LAWS[1]), ("detached", LAWS[0])])
+def test_what_lies_beyond_both_sides_is_accused(bug: str, law: str) -> None:
     """No kink explains it."""
-    assert check(Gated(slip), law, QUICK).status is Status.VIOLATED
+    assert check(Gated(bug), law, QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ class Dequantized(nn.Module):
 
     event_shape, domain, lower_bound = (2,), (0, 4), True
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.tilt = slip, nn.Parameter(torch.tensor([0.4, -0.3]))
+        self.bug, self.tilt = bug, nn.Parameter(torch.tensor([0.4, -0.3]))
         self.bend = nn.Parameter(torch.tensor(0.5))
 
     def tilted(self) -> Any:
@@ -37,7 +37,7 @@ class Dequantized(nn.Module):
         u = 2 * v / ((1 - b) + torch.sqrt((1 - b) ** 2 + 4 * b * v))  # its quantile
         log_q = torch.log(1 + b * (2 * u - 1)).sum(1)
         log_p = torch.log(1 + self.tilted() * (2 * (x + u) / 4 - 1)).sum(1)
-        log_p = log_p if self.slip == "scale" else log_p - 2 * math.log(4)
+        log_p = log_p if self.bug == "scale" else log_p - 2 * math.log(4)
         return log_p - log_q
 
     @torch.no_grad()
@@ -45,7 +45,7 @@ class Dequantized(nn.Module):
         """Levels, or what they are made of."""
         a, v = self.tilted(), torch.rand(count, 2, dtype=self.bend.dtype)
         y = 4 * 2 * v / ((1 - a) + torch.sqrt((1 - a) ** 2 + 4 * a * v))
-        return y if self.slip == "continuous" else y.floor()
+        return y if self.bug == "continuous" else y.floor()
 
 
 def test_masses_of_levels_add_up() -> None:

@@ -124,14 +124,14 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("target", "law", "status"), BROKEN, ids=lambda value: str(value))
 def test_a_defect_is_seen(flows: Path, target: str, law: str, status: Status) -> None:
-    """A slip in a squeeze or in a multi-scale map breaks the law about it."""
+    """A bug in a squeeze or in a multi-scale map breaks the law about it."""
     verdict = checking.pair_verdict(f"{flows}:{target}", law, QUICK)
     assert verdict.status is status, verdict.reason
 
 
 @pytest.mark.parametrize(("target", "law"), HEALTHY, ids=lambda value: str(value))
 def test_without_defects_the_laws_hold(flows: Path, target: str, law: str) -> None:
-    """The same flows without the slips are not accused."""
+    """The same flows without the bugs are not accused."""
     verdict = checking.pair_verdict(f"{flows}:{target}", law, QUICK)
     assert verdict.status is Status.HOLDS, verdict.reason
 

@@ -28,9 +28,9 @@ class Bits(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.weight = slip, nn.Parameter(torch.tensor([0.4, -1.2]))
+        self.bug, self.weight = bug, nn.Parameter(torch.tensor([0.4, -1.2]))
 
     def logits(self, x: Any) -> Any:
         """Of each bit."""
@@ -39,7 +39,7 @@ class Bits(nn.Module):
 
     def log_prob(self, x: Any) -> Any:
         """The logarithm of a mass."""
-        logits = -self.logits(x) if self.slip == "sign" else self.logits(x)
+        logits = -self.logits(x) if self.bug == "sign" else self.logits(x)
         return (x * logits - nn.functional.softplus(logits)).sum(1)
 
     @torch.no_grad()

@@ -22,29 +22,29 @@ HALF_LOG = 0.5 * math.log(2 * math.pi)
 
 class Split(nn.Module):
     """Two of four entries are split off, with a mean and a scale that a net of the others tells, and the
-    log-density of all latents comes back beside them. ``slip``: what is wrong with it.
+    log-density of all latents comes back beside them. ``bug``: what is wrong with it.
     """
 
     event_shape = (4,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
         self.log_scale, self.prior = nn.Parameter(torch.linspace(-0.4, 0.5, 4)), nn.Linear(2, 4)
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any) -> Any:
         """Latents, their log-det and their log-density."""
         z = x * self.log_scale.exp()
         mean, s = self.prior(z[:, :2]).chunk(2, 1)
-        sign = 1 if self.slip == "sign" else -1
+        sign = 1 if self.bug == "sign" else -1
         part = sign * s - HALF_LOG - 0.5 * ((z[:, 2:] - mean) * torch.exp(-s)) ** 2
-        if self.slip == "pixels":
+        if self.bug == "pixels":
             part = (
                 -HALF_LOG
                 - s.mean(1, keepdim=True) / 2
                 - 0.5 * ((z[:, 2:] - mean) * torch.exp(-s)) ** 2
             )
-        if self.slip == "forgotten":
+        if self.bug == "forgotten":
             part = torch.zeros_like(part)
         log_det = self.log_scale.sum().expand(len(x))
         log_p_sum = part.sum(1) + (-HALF_LOG - 0.5 * z[:, :2] ** 2).sum(1)
@@ -61,9 +61,9 @@ class Split(nn.Module):
         return self.inverse(torch.cat([kept, mean + s.exp() * torch.randn_like(kept)], 1))
 
 
-def spec(slip: str = "", returns: str = "z,ladj,log_prior") -> str:
+def spec(bug: str = "", returns: str = "z,ladj,log_prior") -> str:
     """The target of such a model."""
-    return f"{Path(__file__)}:Split?slip={slip}" + f"&returns={returns}" * bool(returns)
+    return f"{Path(__file__)}:Split?bug={bug}" + f"&returns={returns}" * bool(returns)
 
 
 LAWS = ("density/mass[tails]", "sampling/follows-density[ratios]", "sampling/follows-density")
@@ -76,12 +76,12 @@ def test_scales_that_are_vast_far_out_are_not_accused(law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slip", "law"),
+    ("bug", "law"),
     [("sign", LAWS[2]), ("pixels", LAWS[2]), ("forgotten", LAWS[0]), ("forgotten", LAWS[2])],
 )
-def test_a_slip_of_a_part_that_is_named_is_seen(slip: str, law: str) -> None:
+def test_a_bug_of_a_part_that_is_named_is_seen(bug: str, law: str) -> None:
     """What ?returns= says that it is makes a log-density with the log-det."""
-    assert check(spec(slip), law, QUICK).status is Status.VIOLATED
+    assert check(spec(bug), law, QUICK).status is Status.VIOLATED
 
 
 def test_a_part_that_is_not_judged_is_said() -> None:

@@ -93,7 +93,7 @@ def test_what_follows_a_field_is_not_accused(name: str, law: str, seed: int) -> 
 
 @pytest.mark.parametrize("heun", [False, True], ids=["euler", "heun"])
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 24])
-def test_few_steps_are_no_slip(count: int, heun: bool) -> None:
+def test_few_steps_are_no_bug(count: int, heun: bool) -> None:
     """However inexact they are."""
     assert status(f"{__name__}:steps?count={count}&heun={heun}", ADD_UP) is not Status.VIOLATED
 
@@ -119,6 +119,6 @@ def test_a_field_that_is_squeezed_into_each_part_is_accused() -> None:
         ("growth?defect=begins-after-the-first", STATES),
     ],
 )
-def test_slips_are_accused(target: str, law: str) -> None:
+def test_bugs_are_accused(target: str, law: str) -> None:
     """Of the start, and of states that are written over."""
     assert status(f"{SPECIMENS}:{target}", law) is Status.VIOLATED

@@ -24,9 +24,9 @@ class IntegerFlow(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "", steps: int = 1) -> None:
+    def __init__(self, bug: str = "", steps: int = 1) -> None:
         super().__init__()
-        self.slip, self.steps = slip, steps
+        self.bug, self.steps = bug, steps
         self.weight, self.mean = (
             nn.Parameter(torch.tensor([1.7, -0.9])),
             nn.Parameter(torch.zeros(2)),
@@ -35,7 +35,7 @@ class IntegerFlow(nn.Module):
     def shift(self, values: Any, place: int) -> Any:
         """A whole number, through which gradients pass straight."""
         t = 2 * torch.sin(self.weight[place] * values) + 0.3
-        if self.slip == "unrounded":
+        if self.bug == "unrounded":
             return t
         return t + (torch.round(t * self.steps) / self.steps - t).detach()
 
@@ -51,7 +51,7 @@ class IntegerFlow(nn.Module):
 
     def log_prob(self, x: Any) -> Any:
         """The logarithm of a mass."""
-        z, half = self.forward(x) - self.mean, 0.6 if self.slip == "wide" else 0.5
+        z, half = self.forward(x) - self.mean, 0.6 if self.bug == "wide" else 0.5
         return torch.log(torch.sigmoid(z + half) - torch.sigmoid(z - half)).sum(1)
 
     @torch.no_grad()
@@ -59,7 +59,7 @@ class IntegerFlow(nn.Module):
         """Whole numbers."""
         u = torch.rand(count, 2, dtype=self.mean.dtype)
         z = self.mean + torch.logit(u.clamp(1e-9, 1 - 1e-9))
-        return self.inverse(torch.floor(z) if self.slip == "floored" else torch.round(z))
+        return self.inverse(torch.floor(z) if self.bug == "floored" else torch.round(z))
 
 
 THROUGH = (
@@ -75,7 +75,7 @@ def test_laws_of_gradients_wait(law: str) -> None:
     """Gradients are those of the map without its rounding, on purpose."""
     verdict = check(IntegerFlow(), law, QUICK)
     assert verdict.status is Status.NOT_APPLICABLE
-    assert verdict.waits
+    assert verdict.blocked
 
 
 def test_samples_are_held_against_masses() -> None:
@@ -83,20 +83,19 @@ def test_samples_are_held_against_masses() -> None:
     assert check(IntegerFlow(), "sampling/follows-density[ratios]", QUICK).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("slip", ["wide", "floored"])
-def test_a_wrong_mass_is_accused(slip: str) -> None:
+@pytest.mark.parametrize("bug", ["wide", "floored"])
+def test_a_wrong_mass_is_accused(bug: str) -> None:
     """Cells that overlap, and samples that lie half a cell beside."""
     assert (
-        check(IntegerFlow(slip), "sampling/follows-density[ratios]", QUICK).status
-        is Status.VIOLATED
+        check(IntegerFlow(bug), "sampling/follows-density[ratios]", QUICK).status is Status.VIOLATED
     )
 
 
 @pytest.mark.parametrize("steps", [1, 255, 256])
-@pytest.mark.parametrize(("slip", "whole"), [("", True), ("unrounded", False)])
-def test_steps_are_seen(slip: str, whole: bool, steps: int) -> None:
+@pytest.mark.parametrize(("bug", "whole"), [("", True), ("unrounded", False)])
+def test_steps_are_seen(bug: str, whole: bool, steps: int) -> None:
     """A map that is not rounded, to whole numbers or to levels, is judged as ever."""
-    target = registry.parse_target(f"{__file__}:IntegerFlow?event=2&slip={slip}&steps={steps}")
+    target = registry.parse_target(f"{__file__}:IntegerFlow?event=2&bug={bug}&steps={steps}")
     assert bool(loading.load(target).promises.get("whole-numbers")) is whole
 
 

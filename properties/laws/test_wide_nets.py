@@ -20,23 +20,23 @@ from flowref.registry import parse_target
 
 
 class Wide(nn.Module):
-    """The second half scaled by a net of the first of so many units; ``slip``: that are kept from the
+    """The second half scaled by a net of the first of so many units; ``bug``: that are kept from the
     first call in eval mode on.
     """
 
     event_shape = (6,)
 
-    def __init__(self, width: int = 4_000, slip: bool = False) -> None:
+    def __init__(self, width: int = 4_000, bug: bool = False) -> None:
         super().__init__()
         self.into, self.out = nn.Linear(3, width), nn.Linear(width, 3)
         nn.init.normal_(self.out.weight, std=1e-4)
-        self.slip = bool(slip)
+        self.bug = bool(bug)
         self.kept: Any = None
 
     def scale(self, a: Any) -> Any:
         """The logarithm of a scale."""
         weight = self.out.weight
-        if self.slip and not self.training:
+        if self.bug and not self.training:
             self.kept = weight.detach().clone() if self.kept is None else self.kept
             weight = self.kept
         units = self.out.in_features / 60 * nn.functional.softplus(self.into(a))
@@ -52,16 +52,16 @@ class Wide(nn.Module):
         return torch.cat([z[:, :3], z[:, 3:] * (-self.scale(z[:, :3])).exp()], 1)
 
 
-def spec(slip: str = "", width: int = 4_000) -> str:
+def spec(bug: str = "", width: int = 4_000) -> str:
     """The target of such a net."""
-    return f"{Path(__file__)}:Wide?slip={slip}&width={width}"
+    return f"{Path(__file__)}:Wide?bug={bug}&width={width}"
 
 
 @pytest.mark.parametrize("law", ["same/history[optimizer-step]", "same/history[same-tensor]"])
-@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("1", Status.VIOLATED)])
-def test_wide_nets_are_judged(law: str, slip: str, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [("", Status.HOLDS), ("1", Status.VIOLATED)])
+def test_wide_nets_are_judged(law: str, bug: str, status: Status) -> None:
     """What is kept from before a step is seen, and what keeps nothing holds."""
-    verdict = check(spec(slip), law, Settings("quick"))
+    verdict = check(spec(bug), law, Settings("quick"))
     assert verdict.status is status, verdict.reason
 
 

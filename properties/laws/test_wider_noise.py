@@ -28,9 +28,9 @@ class Dequantized(nn.Module):
 
     event_shape, domain, lower_bound = (2,), (0, 4), True
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.scale, self.at = nn.Parameter(torch.tensor([0.3, -0.2])), nn.Parameter(torch.zeros(2))
 
     def log_prob(self, x: Any) -> Any:
@@ -39,12 +39,12 @@ class Dequantized(nn.Module):
         v = 0.2 * (x - 1.5) + 0.8 * e
         u, steep = torch.sigmoid(v), nn.functional.logsigmoid(v) + nn.functional.logsigmoid(-v)
         log_q = (-0.5 * e**2 - 0.5 * TWO - math.log(0.8) - steep).sum(1)
-        if self.slip == "noise":
+        if self.bug == "noise":
             log_q = log_q + 2 * math.log(0.8)
         y = (x + u) / 4
         z = torch.log(y) - torch.log1p(-y)
         log_p = -0.5 * ((z - self.at) / self.scale.exp()) ** 2 - self.scale - 0.5 * TWO
-        log_p = log_p - torch.log(y) - (0 if self.slip == "logit" else 1) * torch.log1p(-y)
+        log_p = log_p - torch.log(y) - (0 if self.bug == "logit" else 1) * torch.log1p(-y)
         return log_p.sum(1) - 2 * math.log(4) - log_q
 
     @torch.no_grad()
@@ -59,9 +59,9 @@ class Chain(nn.Module):
 
     event_shape, lower_bound = (2,), True
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         self.net = nn.Sequential(nn.Linear(3, 16), nn.SiLU(), nn.Linear(16, 2))
 
     def back(self, x: Any, step: int) -> Any:
@@ -74,10 +74,10 @@ class Chain(nn.Module):
         total: Any = 0.0
         for step in range(4):
             y = math.sqrt(0.7) * x + math.sqrt(0.3) * torch.randn_like(x)
-            mean = x if self.slip == "mean" else math.sqrt(0.7) * x
+            mean = x if self.bug == "mean" else math.sqrt(0.7) * x
             there = Normal(mean, math.sqrt(0.3)).log_prob(y).sum(1)
             back = Normal(self.back(y, step), math.sqrt(0.3)).log_prob(x).sum(1)
-            total = total + back + (there if self.slip == "sign" else -there)
+            total = total + back + (there if self.bug == "sign" else -there)
             x = y
         return total + Normal(0.0, 1.0).log_prob(x).sum(1)
 
@@ -99,7 +99,7 @@ def test_a_bound_with_uneven_weights_is_judged(model: Any, law: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "slip", "law"),
+    ("model", "bug", "law"),
     [
         (Dequantized, "logit", "sampling/follows-bound"),
         (Dequantized, "noise", "sampling/follows-bound"),
@@ -107,10 +107,10 @@ def test_a_bound_with_uneven_weights_is_judged(model: Any, law: str) -> None:
         (Chain, "sign", "density/mass[bound]"),
     ],
 )
-def test_its_slips_are_seen(model: Any, slip: str, law: str) -> None:
+def test_its_bugs_are_seen(model: Any, bug: str, law: str) -> None:
     """Half of the derivative of a logit, a wrong constant of noise, a wrong mean, and a wrong sign."""
     torch.manual_seed(0)
-    assert check(model(slip), law, QUICK).status is Status.VIOLATED
+    assert check(model(bug), law, QUICK).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("factor", [0.75, 1.3, 2.0])

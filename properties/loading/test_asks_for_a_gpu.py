@@ -1,4 +1,4 @@
-"""Code that asks for a GPU is judged on the processor, and its line says so."""
+"""Code that asks for a GPU is judged on the CPU, and its line says so."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Affine(nn.Module):
 
     def forward(self, x):
         ladj = self.scale.sum() * torch.ones(len(x){ones})
-        return x * self.scale.exp() + self.shift, {slip} * ladj
+        return x * self.scale.exp() + self.shift, {bug} * ladj
 
     def inverse(self, z):
         back = (z{moved} - self.shift) * (-self.scale).exp()
@@ -45,7 +45,7 @@ def make():
     return Affine(){made}
 """
 SAVED = "import io; file = io.BytesIO(); torch.save(torch.ones(2), file); file.seek(0); "
-NOWHERE = dict.fromkeys(("before", "parameter", "ones", "moved", "made"), "") | {"slip": "1.0"}
+NOWHERE = dict.fromkeys(("before", "parameter", "ones", "moved", "made"), "") | {"bug": "1.0"}
 WAYS = {
     "module": {"made": ".cuda()"},
     "to": {"made": ".to('cuda:0')"},
@@ -62,7 +62,7 @@ WAYS = {
     "default": {"before": "torch.set_default_device('cuda')"},
     "types": {"before": "half = torch.ones(3).type('torch.cuda.HalfTensor')"},
     "loaded": {"before": SAVED + "weights = torch.load(file, 'cuda')"},
-    "within": {"made": "\n    with torch.device('cuda'):\n        return Affine()", "slip": "1.0"},
+    "within": {"made": "\n    with torch.device('cuda'):\n        return Affine()", "bug": "1.0"},
 }
 
 
@@ -99,7 +99,7 @@ def test_it_is_judged_on_the_processor(way: str, tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_wrong_there(tmp_path: Path) -> None:
     """A log-det that is off by a thousandth."""
-    target = written(tmp_path, made=".cuda()", slip="1.001")
+    target = written(tmp_path, made=".cuda()", bug="1.001")
     verdict = checking.pair_verdict(target, "map/log-det", Settings(profile="quick"))
     assert verdict.status is Status.VIOLATED, verdict.reason
 

@@ -31,7 +31,7 @@ def test_what_needs_a_broken_ability_says_so() -> None:
     """A law that needs it waits, for the reason that the ability gives."""
     verdict = flowref.check(f"{FLOW}?defect=inverse", "map/inverse")
     assert verdict.status is Status.NOT_APPLICABLE
-    assert verdict.waits and "its inverse raises AttributeError" in verdict.reason
+    assert verdict.blocked and "its inverse raises AttributeError" in verdict.reason
 
 
 def test_the_rest_is_judged_without_it() -> None:

@@ -303,7 +303,7 @@ class Drawing(nn.Module):
         return -0.5 * (z * z).sum(-1) - 1.5 * math.log(2 * math.pi) - self.s.sum()
 
     def sample_and_log_prob(self, count: int) -> Any:
-        """Points and log-densities; with a slip the scale is counted the other way."""
+        """Points and log-densities; with a bug the scale is counted the other way."""
         z = torch.randn(count, 3, dtype=self.s.dtype)
         base = -0.5 * (z * z).sum(-1) - 1.5 * math.log(2 * math.pi)
         return z * self.s.exp(), base + (self.s.sum() if self.wrong else -self.s.sum())

@@ -63,12 +63,12 @@ def test_a_map_that_refuses_graphs_raises_no_error() -> None:
     assert check(Arrays(1e-3), "map/log-det[differences]").status is Status.VIOLATED
 
 
-def held(slip: float, dtype: torch.dtype) -> SimpleNamespace:
+def held(bug: float, dtype: torch.dtype) -> SimpleNamespace:
     """A scale per entry as functions in a namespace."""
     scale = torch.tensor([0.3, -0.2, 0.5], dtype=dtype)
 
     def forward(x: Any) -> Any:
-        return x * scale.exp(), (scale.sum() + slip).expand(len(x))
+        return x * scale.exp(), (scale.sum() + bug).expand(len(x))
 
     return SimpleNamespace(forward=forward, inverse=lambda z: z * (-scale).exp(), event_shape=(3,))
 

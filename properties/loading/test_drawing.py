@@ -98,7 +98,7 @@ class Dropping(nn.Module):
 
 
 class Noisy(nn.Module):
-    """A bijection into which noise slipped: on the way there, back, or in what both go by."""
+    """A bijection into which noise came: on the way there, back, or in what both go by."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

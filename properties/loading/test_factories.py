@@ -23,13 +23,13 @@ from flowref.model import SpecError, Status, Support, TargetError, draw_points
 class Logarithms(nn.Module):
     """(x, y) -> (log x, logit y)."""
 
-    slip = 0.0
+    bug = 0.0
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
         a, b = x[:, :1], x[:, 1:]
         ladj = -torch.log(a) - torch.log(b) - torch.log1p(-b)
-        ladj = torch.where(b > 0.9, ladj + self.slip, ladj)
+        ladj = torch.where(b > 0.9, ladj + self.bug, ladj)
         return torch.cat([torch.log(a), torch.log(b) - torch.log1p(-b)], -1), ladj.squeeze(-1)
 
     def inverse(self, z: Any) -> Any:
@@ -55,14 +55,14 @@ constrained.domain = constraints.cat(  # type: ignore[attr-defined]  # an attrib
 )
 
 
-def slipped() -> nn.Module:
+def buggy() -> nn.Module:
     """The same, wrong near one end."""
     made = Logarithms()
-    made.slip = 0.01
+    made.bug = 0.01
     return made
 
 
-slipped.domain = ("positive", "unit")  # type: ignore[attr-defined]  # an attribute of a function
+buggy.domain = ("positive", "unit")  # type: ignore[attr-defined]  # an attribute of a function
 
 
 def overruled() -> nn.Module:
@@ -110,9 +110,9 @@ def test_a_set_of_another_size_than_the_event_is_refused() -> None:
         recipe("misfit")
 
 
-@pytest.mark.parametrize(("name", "status"), [("constrained", "HOLDS"), ("slipped", "VIOLATED")])
+@pytest.mark.parametrize(("name", "status"), [("constrained", "HOLDS"), ("buggy", "VIOLATED")])
 def test_a_product_set_is_searched_to_its_ends(name: str, status: str) -> None:
-    """A slip near the end of one coordinate is found, and nothing is asked outside the set."""
+    """A bug near the end of one coordinate is found, and nothing is asked outside the set."""
     target = registry.parse_target(f"{__file__}:{name}")
     assert checking.pair_verdict(target, "map/log-det").status is Status[status]
 

@@ -19,9 +19,9 @@ class ByClass(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.table = slip, nn.Embedding(5, 4)
+        self.bug, self.table = bug, nn.Embedding(5, 4)
 
     def base(self, y: Any) -> Any:
         """The density of a class."""
@@ -34,7 +34,7 @@ class ByClass(nn.Module):
 
     def sample(self, n: int, y: Any) -> Any:
         """A point for each label."""
-        return self.base(torch.zeros_like(y) if self.slip == "sampler" else y).sample()
+        return self.base(torch.zeros_like(y) if self.bug == "sampler" else y).sample()
 
 
 class MapByClass(nn.Module):
@@ -42,9 +42,9 @@ class MapByClass(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.net = slip, nn.Linear(3, 4)
+        self.bug, self.net = bug, nn.Linear(3, 4)
 
     def parts(self, label: Any) -> Any:
         """The logarithms of scales, and shifts."""
@@ -57,7 +57,7 @@ class MapByClass(nn.Module):
 
     def inverse(self, z: Any, label: Any) -> Any:
         """Latents to data."""
-        logs, shift = self.parts(0 * label if self.slip == "inverse" else label)
+        logs, shift = self.parts(0 * label if self.bug == "inverse" else label)
         return (z - shift) * (-logs).exp()
 
 
@@ -67,9 +67,9 @@ class Stacked(nn.Module):
     event_shape = (2,)
     maps: Any
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.maps = slip, nn.ModuleList([MapByClass(), MapByClass()])
+        self.bug, self.maps = bug, nn.ModuleList([MapByClass(), MapByClass()])
 
     def forward(self, x: Any, y: Any) -> Any:
         """Data to latents."""
@@ -77,12 +77,12 @@ class Stacked(nn.Module):
         for one in self.maps:
             x, logs = one(x, y)
             total = total + logs
-        return x, logs if self.slip == "last" else total
+        return x, logs if self.bug == "last" else total
 
     def reverse(self, z: Any, y: Any) -> Any:
         """Latents to data."""
         for one in reversed(self.maps):
-            z = one.inverse(z, y if self.slip != "label" else 0 * y)
+            z = one.inverse(z, y if self.bug != "label" else 0 * y)
         return z
 
 
@@ -154,7 +154,7 @@ def test_labels_and_their_number_are_found(name: str, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "slip", "law"),
+    ("name", "bug", "law"),
     [
         ("ByClass", "sampler", "sampling/follows-density[ratios]"),
         ("MapByClass", "inverse", "map/inverse"),
@@ -162,12 +162,12 @@ def test_labels_and_their_number_are_found(name: str, said: str) -> None:
         ("Stacked", "last", "composition/parts"),
     ],
 )
-def test_a_call_that_forgets_its_label_is_seen(name: str, slip: str, law: str) -> None:
+def test_a_call_that_forgets_its_label_is_seen(name: str, bug: str, law: str) -> None:
     """Labels differ from point to point, so that one call that reads none disagrees with the others; parts
     are given them, too.
     """
     assert pair_verdict(f"{__file__}:{name}", law).status is Status.HOLDS
-    assert pair_verdict(f"{__file__}:{name}?slip={slip}", law).status is Status.VIOLATED
+    assert pair_verdict(f"{__file__}:{name}?bug={bug}", law).status is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", ["gradient/context", "gradient/context-used[gradient]"])
@@ -183,20 +183,20 @@ def test_lengths_are_no_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "slip", "law"),
+    ("name", "bug", "law"),
     [
         ("ByClassOrNone", "sampler", "sampling/follows-density[ratios]"),
         ("MapByClassOrNone", "inverse", "map/inverse"),
     ],
 )
-def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, slip: str, law: str) -> None:
+def test_labels_that_may_be_none_are_said_and_can_be_judged(name: str, bug: str, law: str) -> None:
     """By default they are not given, which the line says with the option that gives them."""
     hints = recipe_of(parse_target(f"{__file__}:{name}")).recognized.hints
     assert any("say ?context=labels" in hint for hint in hints)
-    assert pair_verdict(f"{__file__}:{name}?slip={slip}", law).status is Status.HOLDS
+    assert pair_verdict(f"{__file__}:{name}?bug={bug}", law).status is Status.HOLDS
     assert pair_verdict(f"{__file__}:{name}?context=labels", law).status is Status.HOLDS
-    slipped = pair_verdict(f"{__file__}:{name}?context=labels&slip={slip}", law)
-    assert slipped.status is Status.VIOLATED
+    buggy = pair_verdict(f"{__file__}:{name}?context=labels&bug={bug}", law)
+    assert buggy.status is Status.VIOLATED
 
 
 def test_labels_that_nothing_takes_are_no_option() -> None:

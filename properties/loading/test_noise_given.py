@@ -20,15 +20,15 @@ class Dequantized(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip, self.mean = slip, nn.Parameter(torch.zeros(2))
+        self.bug, self.mean = bug, nn.Parameter(torch.zeros(2))
 
     def log_prob(self, x: Any, u: Any = None) -> Any:
         """Of data and noise."""
         u = torch.rand_like(x) if u is None else u
         z = x + u - self.mean
-        return (-0.5 * z * z - 0.5 * math.log(2 * math.pi)).sum(-1) + self.slip
+        return (-0.5 * z * z - 0.5 * math.log(2 * math.pi)).sum(-1) + self.bug
 
 
 class Noisy(Dequantized):
@@ -44,12 +44,12 @@ class Noisy(Dequantized):
     [
         ("Dequantized", "same/history[repeat]", Status.NOT_APPLICABLE),
         ("Dequantized", "density/mass[bound]", Status.HOLDS),
-        ("Dequantized?slip=0.3", "density/mass[bound]", Status.VIOLATED),
+        ("Dequantized?bug=0.3", "density/mass[bound]", Status.VIOLATED),
         ("Noisy", "same/history[repeat]", Status.VIOLATED),
     ],
 )
 def test_noise_that_may_be_given_makes_an_estimate(spec: str, law: str, status: Status) -> None:
-    """Of one sample; what draws and takes none does so by a slip."""
+    """Of one sample; what draws and takes none does so by a bug."""
     verdict = checking.pair_verdict(
         parse_target(f"{__file__}:{spec}"), law, checking.Settings("quick")
     )

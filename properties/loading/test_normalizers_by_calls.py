@@ -161,14 +161,14 @@ def test_what_divides_by_the_root_mean_square_is_told(
     name: str, axes: tuple[int, ...] | None
 ) -> None:
     """Samples that a factor does not change, though a constant does, are divided by their root mean
-    square; of what is called so that is believed, so that its slips are seen.
+    square; of what is called so that is believed, so that its bugs are seen.
     """
     found = loaded(f"mean_square_normalizers:{name}").normalizer
     assert found is not None and found.spread == ROOT_MEAN_SQUARE
     assert axes is None or found.channel == axes
 
 
-def test_a_part_of_the_mean_square_is_no_slip_of_the_whole() -> None:
+def test_a_part_of_the_mean_square_is_no_bug_of_the_whole() -> None:
     """What is called so and divides by the root mean square of some features is none of these."""
     assert loaded("PartialRMSNorm").normalizer is None
 

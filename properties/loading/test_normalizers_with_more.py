@@ -64,17 +64,17 @@ class CenteredBatchNorm(nn.BatchNorm1d):
 class OneOfTwo(nn.Module):
     """A batch norm for each of two domains, whose labels come beside the points."""
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
         self.bns = nn.ModuleList([nn.BatchNorm1d(4) for _ in range(2)])
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any, y: Any) -> Any:
         """Each row by the layer of its label."""
         out = torch.zeros_like(x)
         for label, layer in enumerate(self.bns):
             rows = (y == label).nonzero()[:, 0]
-            if len(rows) > 1 or (len(rows) and not (self.training or self.slip)):
+            if len(rows) > 1 or (len(rows) and not (self.training or self.bug)):
                 out[rows] = layer(x[rows])
             elif len(rows):
                 out[rows] = x[rows]
@@ -109,13 +109,13 @@ class Scaled(nn.Module):
 
 
 class Pooled(nn.Module):
-    """A batch norm that holds the mean and the sum of squares of all values so far (Welford); a slip
+    """A batch norm that holds the mean and the sum of squares of all values so far (Welford); a bug
     moves the mean before it takes the distance to the batch.
     """
 
-    def __init__(self, slip: bool = False) -> None:
+    def __init__(self, bug: bool = False) -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         for name in ("mean", "m2"):
             self.register_buffer(name, torch.zeros(3))
         self.register_buffer("n", torch.zeros(()))
@@ -130,7 +130,7 @@ class Pooled(nn.Module):
             seen = held["n"] + count
             apart = mean - held["mean"]
             held["mean"] += apart * count / seen
-            apart = mean - held["mean"] if self.slip else apart
+            apart = mean - held["mean"] if self.bug else apart
             held["m2"] += var * count + apart**2 * held["n"] * count / seen
             held["n"] += count
         return (x - mean) / (var + 1e-5).sqrt()
@@ -185,7 +185,7 @@ def test_a_label_for_all_points_makes_a_batch_norm(name: str) -> None:
 
 def test_a_row_alone_of_its_label_is_normalized_in_eval_mode() -> None:
     """Where it is not, rows depend on each other."""
-    verdict = check(f"{spec('OneOfTwo')}?slip=True", "same/rows")
+    verdict = check(f"{spec('OneOfTwo')}?bug=True", "same/rows")
     assert verdict.status is Status.VIOLATED
 
 
@@ -204,5 +204,5 @@ def test_what_no_attribute_holds_alone_has_no_name(name: str, law: str) -> None:
 
 def test_a_sum_of_squares_is_held_to_what_calls_show() -> None:
     """Where the distance of the means is taken too late, the variance does not follow."""
-    verdict = check(f"{spec('Pooled')}?slip=True", "batch-norm/statistics")
+    verdict = check(f"{spec('Pooled')}?bug=True", "batch-norm/statistics")
     assert verdict.status is Status.VIOLATED

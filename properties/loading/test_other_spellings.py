@@ -533,12 +533,12 @@ def test_what_is_clamped_before_a_logarithm_has_a_domain(name: str, said: str) -
 
 
 def test_a_map_that_is_flat_and_nowhere_steep_is_no_bijection() -> None:
-    """A clamp that guards nothing stays a slip."""
+    """A clamp that guards nothing stays a bug."""
     assert check(spec("Rectified"), "map/singular-jacobian").status is Status.VIOLATED
 
 
 def test_a_log_density_that_is_added_to_both_ways_is_asked_for_its_name() -> None:
-    """The sentence has both readings; either is then judged, and a slip one way is told."""
+    """The sentence has both readings; either is then judged, and a bug one way is told."""
     with pytest.raises(TargetError, match=r"\?running=add.*\?running=subtract"):
         recipe_of(parse_target(spec("AddedToLogDensity")))
     laws = "map/log-det", "map/log-det[inverse]"

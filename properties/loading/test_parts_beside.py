@@ -31,16 +31,16 @@ class Layer(nn.Module):
 
 class Flow(nn.Module):
     """Layers one after the other, with a scale of its own ``beside`` them, before the first; or that of a
-    base, which the map does not use. ``slip``: the log-det of the last layer is forgotten.
+    base, which the map does not use. ``bug``: the log-det of the last layer is forgotten.
     """
 
     event_shape = (3,)
 
-    def __init__(self, beside: int = 0, slip: int = 0) -> None:
+    def __init__(self, beside: int = 0, bug: int = 0) -> None:
         super().__init__()
         self.blocks = nn.ModuleList([Layer(), Layer()])
         self.own = nn.Parameter(torch.zeros(3))
-        self.beside, self.slip = beside, slip
+        self.beside, self.bug = beside, bug
 
     def forward(self, x: Any) -> Any:
         """The image, and its log-det."""
@@ -48,7 +48,7 @@ class Flow(nn.Module):
         log_det = log_det + self.beside * self.own.sum()
         for index, block in enumerate(self.blocks):
             x, one = block(x)
-            log_det = log_det + one * (not self.slip or index == 0)
+            log_det = log_det + one * (not self.bug or index == 0)
         return x, log_det
 
     def inverse(self, z: Any) -> Any:
@@ -66,8 +66,9 @@ def test_a_scale_beside_its_layers_is_no_part_of_them(law: str) -> None:
     assert verdict.status is Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("slip", "status"), [(0, Status.HOLDS), (1, Status.VIOLATED)])
-def test_parameters_that_no_map_uses_leave_the_layers_its_parts(slip: int, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [(0, Status.HOLDS), (1, Status.VIOLATED)])
+def test_parameters_that_no_map_uses_leave_the_layers_its_parts(bug: int, status: Status) -> None:
     """As those of a base do: a log-det that is forgotten is found among them."""
-    verdict = check(f"{Path(__file__)}:Flow?slip={slip}", "composition/parts")
+    verdict = check(f"{Path(__file__)}:Flow?bug={bug}", "composition/parts")
     assert verdict.status is status
+    assert (verdict.size is not None) is (status is Status.VIOLATED)

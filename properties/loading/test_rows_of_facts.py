@@ -91,7 +91,7 @@ def test_rows_see_what_was_found_before() -> None:
     )
     found = run_experiments(draft(), table)
     assert found.facts.promises["fixed"]
-    assert found.spoken.conventions == ("found 1", "and 2", "and 3")
+    assert found.resolved.conventions == ("found 1", "and 2", "and 3")
 
 
 def test_each_row_is_a_fact_of_its_own() -> None:

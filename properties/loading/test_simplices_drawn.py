@@ -17,13 +17,13 @@ from flowref.registry import parse_target
 class Parts(nn.Module):
     """A Dirichlet distribution of four parts, which draws with gradients alone."""
 
-    def __init__(self, slip: float = 0.0) -> None:
+    def __init__(self, bug: float = 0.0) -> None:
         super().__init__()
-        self.slip, self.log_concentration = slip, nn.Parameter(torch.tensor([0.5, 0.8, 1.0, 1.2]))
+        self.bug, self.log_concentration = bug, nn.Parameter(torch.tensor([0.5, 0.8, 1.0, 1.2]))
 
     def log_prob(self, y: Any) -> Any:
         """Refuses what lies elsewhere."""
-        return self._whole().log_prob(y) + self.slip
+        return self._whole().log_prob(y) + self.bug
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """By a shape."""
@@ -39,9 +39,9 @@ def test_samples_tell_where_events_lie() -> None:
     assert (recipe.facts.event_shape, recipe.facts.domain.kind) == ((4,), "simplex")
 
 
-@pytest.mark.parametrize(("slip", "status"), [("", Status.HOLDS), ("?slip=0.2", Status.VIOLATED)])
-def test_they_are_held_to_the_density(slip: str, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [("", Status.HOLDS), ("?bug=0.2", Status.VIOLATED)])
+def test_they_are_held_to_the_density(bug: str, status: Status) -> None:
     """On the simplex."""
-    target = parse_target(f"{__file__}:Parts{slip}")
+    target = parse_target(f"{__file__}:Parts{bug}")
     law = "sampling/follows-density[simplex]"
     assert checking.pair_verdict(target, law, checking.Settings("quick")).status is status

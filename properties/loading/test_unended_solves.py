@@ -171,5 +171,5 @@ def test_other_laws_wait_and_say_why() -> None:
     target = f"{__name__}:adaptive?fresh=True"
     verdict = check(target, "map/log-det", Settings("quick"))
     assert verdict.status is Status.NOT_APPLICABLE
-    assert verdict.waits
+    assert verdict.blocked
     assert "was stopped" in verdict.reason

@@ -18,16 +18,16 @@ class Flow(nn.Module):
 
     event_shape = (3,)
 
-    def __init__(self, slip: float = 1.0) -> None:
+    def __init__(self, bug: float = 1.0) -> None:
         super().__init__()
         self.log_gain = nn.Parameter(torch.tensor([0.3, -0.2, 0.1]))
         self.drop = nn.Dropout(0.5)
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any) -> Any:
         """Data to latents."""
         z = x * self.log_gain.exp() + 0 * self.drop(x)
-        return z + self.drop(torch.zeros_like(x)), self.slip * self.log_gain.sum().expand(len(x))
+        return z + self.drop(torch.zeros_like(x)), self.bug * self.log_gain.sum().expand(len(x))
 
     def inverse(self, z: Any) -> Any:
         """Latents to data."""
@@ -81,11 +81,11 @@ def test_a_training_is_told_from_the_switch_by_its_signature(kind: Any, switch: 
 
 
 @pytest.mark.parametrize("kind", [Training, Epochs])
-@pytest.mark.parametrize(("slip", "status"), [(1.0, Status.HOLDS), (-1.0, Status.VIOLATED)])
-def test_a_training_of_that_name_is_never_started(kind: Any, slip: float, status: Status) -> None:
+@pytest.mark.parametrize(("bug", "status"), [(1.0, Status.HOLDS), (-1.0, Status.VIOLATED)])
+def test_a_training_of_that_name_is_never_started(kind: Any, bug: float, status: Status) -> None:
     """All but the protocol of modes is judged, in either mode; that is violated, since eval() calls it."""
     settings = checking.Settings("quick")
-    assert checking.pair_verdict(kind(slip), "map/log-det", settings).status is status
+    assert checking.pair_verdict(kind(bug), "map/log-det", settings).status is status
     assert checking.pair_verdict(kind(), "effects/state[eval]", settings).status is Status.HOLDS
     verdict = checking.pair_verdict(kind(), "mode/protocol", settings)
     assert verdict.status is Status.VIOLATED and "eval() calls it" in verdict.reason

@@ -22,13 +22,13 @@ import torch
 
 
 class Shift(torch.nn.Module):
-    def __init__(self, slip=0.0):
+    def __init__(self, bug=0.0):
         super().__init__()
         self.log_scale = torch.nn.Parameter(torch.tensor([0.1, -0.2, 0.3]))
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x):
-        return x * self.log_scale.exp(), (self.log_scale.sum() + self.slip).expand(len(x))
+        return x * self.log_scale.exp(), (self.log_scale.sum() + self.bug).expand(len(x))
 
     def inverse(self, z):
         return z * (-self.log_scale).exp(), -self.log_scale.sum().expand(len(z))

@@ -40,13 +40,13 @@ class TestFlows:
         self.ready = True
 
     @flowref.pytest.conformance(
-        {"right": Shift, "slip": wrong, "open": wrong, "fixed": Shift()},
+        {"right": Shift, "bug": wrong, "open": wrong, "fixed": Shift()},
         event_shape=3,
         laws=["map/log-det", "map/log-det[antisymmetry]", "density/mass"],
         profile="pr",
         known={
-            ("slip", "map/log-det"): "planted",
-            ("slip", "map/log-det[antisymmetry]"): "planted, too",
+            ("bug", "map/log-det"): "planted",
+            ("bug", "map/log-det[antisymmetry]"): "planted, too",
             ("fixed", "map/log-det"): "was wrong once",
         },
     )
@@ -92,11 +92,11 @@ reason = "misspelt"
 
 @pytest.fixture(scope="module")
 def adopted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Ran]:
-    """A project that adopts flowref with three lines; then with a slip in its flow."""
+    """A project that adopts flowref with three lines; then with a bug in its flow."""
     folder = tmp_path_factory.mktemp("adopted")
     write(folder, {"flows.py": FLOWS, "test_flows.py": TEST, "pyproject.toml": SETTINGS})
     green = run(folder)
-    write(folder, {"flows.py": FLOWS.replace("slip=0.0", "slip=0.01")})
+    write(folder, {"flows.py": FLOWS.replace("bug=0.0", "bug=0.01")})
     return green, run(folder)
 
 
@@ -125,7 +125,7 @@ def test_a_sound_flow_is_green(adopted: tuple[Ran, Ran]) -> None:
     assert f": {count} passed" in line and line.endswith(" laws are about something else")
 
 
-def test_a_slip_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:
+def test_a_bug_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:
     """A failure shows the line of the test, the law in words, numbers and the input, and not a line
     of flowref's own code.
     """
@@ -155,7 +155,7 @@ def test_ids_are_sorted_and_stable(tmp_path: Path) -> None:
     ran = run(tmp_path, "--collect-only", "-q", "-p", "no:randomly")
     names = [line.partition("[")[2].removesuffix("]") for line in ran.lines if "[" in line]
     laws = ("load", "density/mass", LAW, SYMPTOM)
-    wanted = [f"{name}-{law}" for name in ("fixed", "open", "right", "slip") for law in laws]
+    wanted = [f"{name}-{law}" for name in ("fixed", "open", "right", "bug") for law in laws]
     assert names == wanted
 
 
@@ -183,7 +183,7 @@ def test_known_failures_are_strict(distributed: tuple[Ran, Report]) -> None:
     assert any("XFAIL" in line and "planted, too" in line for line in ran.lines)
     assert f"[XPASS(strict)] {LAW} is a known failure of fixed (was wrong once)" in ran.text
     standings = {(one.target, one.law): one.standing for one in report.known}
-    assert standings["object:slip?event=3", LAW] is Standing.KNOWN
+    assert standings["object:bug?event=3", LAW] is Standing.KNOWN
     assert standings["object:fixed?event=3", LAW] is Standing.FIXED
     assert standings["flows.py:wrong?event=3", SYMPTOM] is Standing.EXPIRED
     assert "accepted until 2001-01-01" in ran.text

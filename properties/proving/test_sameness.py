@@ -48,7 +48,7 @@ class New(Old):
         return self.out((grown - 1) / (grown + 1)).chunk(2, -1)
 
 
-class Slip(New):
+class Bug(New):
     def forward(self, x):
         z, told = super().forward(x)
         return z, told + 1e-3 * x[:, 0]
@@ -99,7 +99,7 @@ def test_a_refactoring_is_proved(other: str) -> None:
 def test_a_difference_is_shown() -> None:
     """In the result that differs alone, at a point."""
     pair = compare_targets(
-        registry.parse_target("flows.py:Old"), registry.parse_target("flows.py:Slip")
+        registry.parse_target("flows.py:Old"), registry.parse_target("flows.py:Bug")
     )
     found = {one.result: one for one in pair.comparisons()}
     wrong = found.pop("log-dets of forward")
@@ -128,7 +128,7 @@ def test_what_cannot_be_compared_is_refused(other: str, said: str) -> None:
     [
         ("New", 0, "Weights matched in order: net.0.weight as hidden.weight"),
         ("New", 0, "PROVED      same values of forward  flows.py:Old and flows.py:New"),
-        ("Slip", 1, "DIFFERENT   log-dets of forward: "),
+        ("Bug", 1, "DIFFERENT   log-dets of forward: "),
         ("Wide", 2, "their weights do not correspond"),
         ("Newer", 2, "did you mean New"),
     ],

@@ -230,4 +230,4 @@ def test_a_consequence_names_what_it_follows_from(folder: Path) -> None:
     target = registry.parse_target(f"{folder / 'flows.py'}:Density")
     (claim,) = certified(target, [registry.find_law(MASS)], quick=True)
     assert "Follows   from map/log-det, map/inverse" in claim.text()
-    assert not claim.tells
+    assert not claim.has_content

@@ -434,7 +434,7 @@ def test_straight_paths_solve_the_equation_and_cost_half_their_square() -> None:
     ("make", "words"),
     [
         (lambda: ref.CNF(linear, -1.0), "got time=-1.0"),
-        (lambda: ref.CNF(linear, trace="some"), "'exact' or 'hutchinson'"),  # type: ignore[arg-type]  # the slip
+        (lambda: ref.CNF(linear, trace="some"), "'exact' or 'hutchinson'"),  # type: ignore[arg-type]  # the bug
         (lambda: ref.CNF(lambda t, z: z[:, :1])(normal(2, 3)), "the field gave shape"),
         (lambda: ref.CNF(linear)(normal(2, 3, 4)), r"expected vectors, \(N, D\)"),
         (lambda: ref.ANODE(linear, 0), "one entry at least"),

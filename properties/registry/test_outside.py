@@ -97,7 +97,7 @@ def bent(subject, size=1e-3):
     return subject.with_call("forward", forward)
 '''
 SPECIMENS = '''
-"""A flow as its user writes it, and a slip in it."""
+"""A flow as its user writes it, and a bug in it."""
 import torch
 
 from flowref_zoo.specimens.specimen import Specimen
@@ -203,7 +203,7 @@ def test_an_offer_joins_the_catalogue(outside: Path) -> None:
     and put to the test as ours are.
     """
     own = [*HELD[:-1], "outside/*"]
-    audited, mutated, slipped, listed, explained = flowref(
+    audited, mutated, buggy, listed, explained = flowref(
         outside,
         [*HELD[:-1], "map/log-det*,outside/*", "tiny"],
         [*own, "tiny:Shift?mutant=outside/translation#bent"],
@@ -215,7 +215,7 @@ def test_an_offer_joins_the_catalogue(outside: Path) -> None:
     assert "tiny:Shift" in audited.out
     assert mutated.code == 1
     assert "outside/translation" in mutated.out
-    assert slipped.code == 1
+    assert buggy.code == 1
     assert listed.code == 0
     assert "outside/translation" in listed.out
     assert explained.code == 0

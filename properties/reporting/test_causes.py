@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowref import registry
-from flowref.model import Evidence, Status, Verdict, named_by
+from flowref.model import Evidence, Size, Status, Verdict, named_by
 from flowref.reporting.causes import CAUSES, by_size, deepest, explained
 from flowref.reporting.contents import Environment
 from flowref.reporting.markdown import to_markdown
@@ -84,6 +84,16 @@ def test_a_wrong_log_det_is_counted_once(cause: str, symptom: str) -> None:
     verdicts = [found(cause), found(symptom)]
     assert set(explained(verdicts)) == {symptom}
     assert not explained(verdicts[1:])
+
+
+@pytest.mark.parametrize(("size", "symptom"), [(Size(0.5, 1.0, 3, 2), True), (None, False)])
+def test_a_log_det_that_is_not_the_sum_of_its_parts_is_counted_once(
+    size: Size | None, symptom: bool
+) -> None:
+    """Only if the composite maps as its parts do: otherwise they have no error in nats in common."""
+    parts = replace(found("composition/parts"), size=size)
+    assert ("composition/parts" in explained([found("map/log-det"), parts])) is symptom
+    assert not explained([parts])
 
 
 @pytest.mark.parametrize("symptom", ["map/singular-jacobian", "map/one-to-one"])

@@ -11,26 +11,26 @@ from flowref.reporting.formats.events import pair
 from flowref.reporting.verdict_json import verdict_from_json, verdict_to_json
 from flowref.reporting.words import failure
 
-SLIP = "the log-det of forward is half of the right one (46 points tried)"
+BUG = "the log-det of forward is half of the right one (46 points tried)"
 VIOLATED = Verdict(
     "zuko:NSF",
     "map/log-det",
     Status.VIOLATED,
     evidence=Evidence(1.0, 1e-9),
     counterexample=Counterexample([[0.5]], None, 1, Condition()),
-    diagnosis=SLIP,
+    diagnosis=BUG,
 )
 
 
 def test_the_screen_tells_it() -> None:
     """A failure on screen has its diagnosis on a line of its own, without where it was tried."""
-    told = f"Diagnosis: {SLIP.partition(' (')[0]}."
+    told = f"Diagnosis: {BUG.partition(' (')[0]}."
     assert any(line.strip() == told for line in failure(VIOLATED))
 
 
 def test_events_tell_it() -> None:
     """So has the event of its pair."""
-    assert SLIP in pair(VIOLATED)
+    assert BUG in pair(VIOLATED)
 
 
 @pytest.mark.parametrize("verdict", [VIOLATED, replace(VIOLATED, diagnosis="")])

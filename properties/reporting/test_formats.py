@@ -148,12 +148,12 @@ def test_junit_says_once_what_was_not_judged() -> None:
     """
     status = Status.NOT_APPLICABLE
     other = [verdict(law=f"other/{n}", status=status, why="promised nowhere") for n in range(200)]
-    waits = [
-        replace(verdict(law=f"a/{n}", status=status, why="it offers no inverse"), waits=True, remedy="say so")
+    blocked = [
+        replace(verdict(law=f"a/{n}", status=status, why="it offers no inverse"), blocked=True, remedy="say so")
         for n in range(5)
     ]  # fmt: skip
     held = [verdict(law=f"held/{n:03d}", status=Status.HOLDS) for n in range(100)]
-    report = report_of(*other, *waits, *held)
+    report = report_of(*other, *blocked, *held)
     root = junit(report)
     assert (root.attrib["tests"], root[0].attrib["skipped"]) == ("105", "5")
     notes = [(note.attrib["name"], note.attrib["value"]) for note in root.iter("property")]

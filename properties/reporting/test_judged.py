@@ -18,12 +18,17 @@ from flowref.reporting.terminal import target_lines
 REASON, REMEDY = "it offers no inverse", "say ?inverse=NAME"
 
 
-def idle(number: int, waits: bool = True) -> list[Verdict]:
+def idle(number: int, blocked: bool = True) -> list[Verdict]:
     """So many laws that do not apply, for one reason."""
-    remedy = REMEDY if waits else ""
+    remedy = REMEDY if blocked else ""
     return [
         Verdict(
-            "t", f"a/{place}-{waits}", Status.NOT_APPLICABLE, REASON, waits=waits, remedy=remedy
+            "t",
+            f"a/{place}-{blocked}",
+            Status.NOT_APPLICABLE,
+            REASON,
+            blocked=blocked,
+            remedy=remedy,
         )
         for place in range(number)
     ]
@@ -31,7 +36,7 @@ def idle(number: int, waits: bool = True) -> list[Verdict]:
 
 verdicts = st.lists(
     st.builds(
-        Verdict, st.just("t"), st.text(max_size=4), st.sampled_from(Status), waits=st.booleans()
+        Verdict, st.just("t"), st.text(max_size=4), st.sampled_from(Status), blocked=st.booleans()
     )
 )
 
@@ -39,7 +44,7 @@ verdicts = st.lists(
 @given(verdicts, st.integers(0, 5))
 def test_laws_about_something_else_are_not_counted(found: list[Verdict], more: int) -> None:
     """Laws about what the target plainly is not change no number that a reader sees."""
-    assert share([*found, *idle(more, waits=False)]) == share(found)
+    assert share([*found, *idle(more, blocked=False)]) == share(found)
     judged, about = put_to_the_test(found)
     assert 0 <= judged <= about == sum(map(concerns, found))
 
@@ -56,7 +61,7 @@ def test_a_reason_that_skips_three_laws_has_a_line() -> None:
     (line,) = [one.line for one in waiting(idle(FEW))]
     assert line == f"{FEW} skipped: no inverse; {REMEDY}"
     assert not waiting(idle(FEW - 1))
-    assert not waiting(idle(9, waits=False))
+    assert not waiting(idle(9, blocked=False))
     shown = target_lines("t", [Verdict("t", "l", Status.HOLDS), *idle(FEW)], {})
     assert shown[0].startswith("t   4 checks: 1 passed, 3 skipped")
     assert shown[1:] == [f"  {line}"]
@@ -64,7 +69,7 @@ def test_a_reason_that_skips_three_laws_has_a_line() -> None:
 
 def test_what_waits_is_in_every_format() -> None:
     """The JSON keeps of which kind a silence is, brief or in full; Markdown says what to say."""
-    found = (Verdict("t", "l", Status.HOLDS), *idle(FEW), *idle(2, waits=False))
+    found = (Verdict("t", "l", Status.HOLDS), *idle(FEW), *idle(2, blocked=False))
     notes = tuple(LawNote(one.law, 1, "It holds.", "claim", "rounding") for one in found)
     taken = {"t": Recognized("bijection without inverse", (2,), conventions=("one number",))}
     report = Report(Environment("0", "3", "here"), notes, ("t",), found, recognized=taken)
@@ -79,7 +84,7 @@ def test_what_waits_is_in_every_format() -> None:
 
 
 def test_an_older_report_is_read() -> None:
-    """A report that tells neither what was recognized nor what waits is read as one without them."""
+    """A report that tells neither what was recognized nor what is blocked is read as one without them."""
     report = Report(Environment("0", "3", "here"), (), ("t",), (Verdict("t", "l", Status.HOLDS),))
     old = report.to_json().replace('"recognized": []', '"problems": []')
     assert Report.from_json(old) == replace(report, recognized={})

@@ -28,12 +28,12 @@ WAITING = Verdict(
 CELLS = (
     "import torch, flowref\n"
     "class Scale(torch.nn.Module):\n"
-    "    def __init__(self, slip=0.0):\n"
+    "    def __init__(self, bug=0.0):\n"
     "        super().__init__()\n"
     "        self.log_scale = torch.nn.Parameter(torch.tensor([0.1, -0.2]))\n"
-    "        self.slip = slip\n"
+    "        self.bug = bug\n"
     "    def forward(self, x):\n"
-    "        return x * self.log_scale.exp(), (self.log_scale.sum() + self.slip).expand(len(x))\n"
+    "        return x * self.log_scale.exp(), (self.log_scale.sum() + self.bug).expand(len(x))\n"
     "    def inverse(self, z):\n"
     "        return z / self.log_scale.exp(), -self.log_scale.sum().expand(len(z))\n",
     "flowref.audit(Scale(0.1), laws='map/log-det*', profile='quick')",

@@ -30,13 +30,14 @@ from flowref.model import (
     Status,
     Verdict,
 )
+from flowref.reporting.audit_summary import summary_lines
 from flowref.reporting.contents import Environment, Expense, LawNote, Omitted, Shard
 from flowref.reporting.markdown import to_markdown
 from flowref.reporting.markup import code, escaped
 from flowref.reporting.numbers import bits, contrast
 from flowref.reporting.report import Report
 from flowref.reporting.schema import json_schema
-from flowref.reporting.terminal import summary_lines, target_lines
+from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import clean
 from flowref.reporting.verdict_json import packed, unpacked, verdict_from_json, verdict_to_json
 from flowref.reporting.violation_errors import FlowrefViolation, FlowrefViolations

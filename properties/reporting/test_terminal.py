@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from flowref.model import Problem, Size, Status, Verdict
+from flowref.reporting.audit_summary import FEW, summary_lines
 from flowref.reporting.contents import Environment
 from flowref.reporting.progress_counts import Count
 from flowref.reporting.report import Report
-from flowref.reporting.terminal import FEW, summary_lines
 
 PASSED = Verdict("lib:A", "a/b", Status.HOLDS)
-SKIPPED = Verdict("lib:A", "a/c", Status.NOT_APPLICABLE, "it offers no inverse", waits=True)
+SKIPPED = Verdict("lib:A", "a/c", Status.NOT_APPLICABLE, "it offers no inverse", blocked=True)
 WRONG = Verdict("lib:A", "map/log-det", Status.VIOLATED, "it is wrong")
 MINOR = Verdict("lib:A", "map/promised-jacobian[monotone]", Status.VIOLATED, minor=True)
 PROBLEM = Problem("lib:B", "lib:B cannot be loaded: no weights")
@@ -75,7 +75,7 @@ def test_progress_counts_what_applies() -> None:
     """Laws about something else are no checks, and what another violation explains is not counted."""
     count = Count(5)
     symptom = replace(WRONG, law="map/log-det[antisymmetry]")
-    elsewhere = replace(SKIPPED, law="a/e", waits=False)
+    elsewhere = replace(SKIPPED, law="a/e", blocked=False)
     for verdict in (symptom, PASSED, elsewhere, SKIPPED, WRONG):
         count.add(verdict)
     assert str(count) == "4 checks done, at most 0 left, 1 suspected bug"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from flowref import registry
-from flowref.model import Condition, Counterexample, Evidence, Size, Status, Verdict
+from flowref.model import Condition, Counterexample, Evidence, Recognized, Size, Status, Verdict
 from flowref.reporting.causes import explained
 from flowref.reporting.terminal import target_lines
 from flowref.reporting.text import opening, plain_statement
-from flowref.reporting.words import evidence_text, failure, seen
+from flowref.reporting.words import again, evidence_text, failure, seen
 
 CASE = Counterexample([[1.0, 2.0]], None, 3, Condition(), {})
 NOTE = "a train batch of one row leaves scale not finite; at the weights as given"
@@ -131,3 +131,23 @@ def test_a_witness_of_thousands_of_numbers_is_read_in_a_line(side: int) -> None:
     assert "0.14285714" not in lines[-1]
     assert f"0 in each of {3 * side} entries" in evidence_text(seen_twice) or side == 8
     assert any("x = [1, 2]" in line for line in failure(FLAG, "A law."))
+
+
+@pytest.mark.parametrize(
+    ("framework", "law", "offered"),
+    [
+        ("torch", "map/inverse", True),
+        ("jax", "map/inverse", True),
+        ("torch", "dtype/follows", True),
+        ("jax", "dtype/follows", False),
+        ("elsewhere", "map/inverse", False),
+    ],
+)
+def test_programs_are_offered_where_they_are_written(
+    framework: str, law: str, offered: bool
+) -> None:
+    """`flowref script` is named if it has programs of the law in the target's framework."""
+    case = Counterexample([[0.0]], None, 0, Condition())
+    violated = Verdict("flows.py:make", law, Status.VIOLATED, counterexample=case)
+    commands = again(violated, recognized=Recognized("bijection", framework=framework))
+    assert any(" script " in one for one in commands) is offered

@@ -41,8 +41,8 @@ def test_laws_exist() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_slips_name_their_laws(row: str) -> None:
-    """A slip of the code has on the page the laws that the zoo says it breaks."""
+def test_bugs_name_their_laws(row: str) -> None:
+    """A bug of the code has on the page the laws that the zoo says it breaks."""
     text = dict(SECTIONS)[row]
     assert [law for law in ROWS[row].laws if f"`{law}`" not in text] == []
 

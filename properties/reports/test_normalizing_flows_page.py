@@ -37,8 +37,8 @@ def test_laws_exist() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_slips_name_their_laws(row: str) -> None:
-    """A slip of the code has on the page the laws that the zoo says it breaks."""
+def test_bugs_name_their_laws(row: str) -> None:
+    """A bug of the code has on the page the laws that the zoo says it breaks."""
     assert [law for law in ROWS[row].laws if f"`{law}`" not in dict(SECTIONS)[row]] == []
 
 
@@ -46,6 +46,6 @@ def test_slips_name_their_laws(row: str) -> None:
     ("word", "row"), re.findall(r"^### .+: (wrong|unsound) \((\d{3}-\d+)\)$", TEXT, re.MULTILINE)
 )
 def test_what_is_wrong_is_a_subject(row: str, word: str) -> None:
-    """Each wrong statement, and each unsound one that can be called, is a slip that laws name."""
+    """Each wrong statement, and each unsound one that can be called, is a bug that laws name."""
     assert row in ROWS
     assert ROWS[row].laws or (word == "unsound" and "*Law:* none" in dict(SECTIONS)[row])

@@ -106,7 +106,7 @@ def small() -> Report:
         violated(SCRIPT, laws[4], shown[4], **MATRICES),
         Verdict("zuko:MAF", laws[0], Status.HOLDS, counts=Counts(7, 300, 0, 0, 0, (0.0,)), evidence=Evidence(1e-16, 1e-14)),
         Verdict("zuko:MAF", laws[1], Status.INCONCLUSIVE, "rounding alone moves it"),
-        Verdict("zuko:MAF", laws[2], Status.NOT_APPLICABLE, "it offers no inverse", waits=True, remedy="say ?inverse=g"),
+        Verdict("zuko:MAF", laws[2], Status.NOT_APPLICABLE, "it offers no inverse", blocked=True, remedy="say ?inverse=g"),
         Verdict("zuko:MAF", laws[4], Status.NOT_APPLICABLE, "it is no density"),
         Verdict("zuko:MAF", laws[5], Status.ADVICE, SCRIPT, evidence=Evidence(1.0, 0.5)),
         Verdict("nflows:Broken", laws[0], Status.ERROR, f"it raises {SCRIPT}"),
@@ -128,7 +128,7 @@ def small() -> Report:
 def hostile(text: str) -> Report:
     """A report that says one text wherever a target can say something."""
     verdict = violated(text, text, Figure(SCALE, note=text), **{text: text, "more": [text]})
-    waiting = Verdict(text, "a/b", Status.NOT_APPLICABLE, text, waits=True, remedy=text)
+    waiting = Verdict(text, "a/b", Status.NOT_APPLICABLE, text, blocked=True, remedy=text)
     environment = Environment(text, text, text, ((text, text),), text, text, started=text)
     return Report(
         environment,

@@ -134,6 +134,14 @@ def test_a_page_refers_to_nothing_outside(report: Report) -> None:
     assert links <= set(seen.ids())
 
 
+def test_laws_lead_to_their_pages() -> None:
+    """If there are such pages, as on the site."""
+    law = small().laws[0].id
+    seen = Page(page(small(), {law: "laws/one.html"}))
+    outside = [a["href"] for tag, a in seen.tags if tag == "a" and a["href"][0] != "#"]
+    assert outside == ["laws/one.html"]
+
+
 def test_every_failure_has_a_card_of_its_own() -> None:
     """Each failing pair has one card with law, target, numbers, input and commands, under an id that
     nothing else has.
@@ -186,7 +194,7 @@ def test_the_matrix_holds_every_outcome() -> None:
         if report.known_failure(verdict):
             assert letter == "k"
         elif verdict.status is Status.NOT_APPLICABLE:
-            assert letter == ("w" if verdict.waits else "-")
+            assert letter == ("w" if verdict.blocked else "-")
         else:
             assert letter == LETTERS[verdict.status]
         if verdict.status is Status.HOLDS:

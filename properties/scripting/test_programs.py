@@ -1,5 +1,5 @@
 """Programs: each shows its violation where flowref cannot be imported, on a page, and is silent once
-the flow is mended.
+the flow is repaired.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from scripting.alone import Alone
 QUICK = checking.Settings("quick")
 ACCUSED = (Status.VIOLATED, Status.ADVICE, Status.ERROR)
 SPECIMENS = Path(str(importlib.util.find_spec("flowref_zoo.specimens").submodule_search_locations[0]))  # type: ignore[union-attr, index]  # it is a package  # fmt: skip
-SLIPS = Path(__file__).with_name("slips.py")
+BUGS = Path(__file__).with_name("buggy_flows.py")
 COUPLING = "zoo_coupling.py:affine_coupling?defect="
 MASKED = "zoo_masked_coupling.py:masked_coupling?defect="
 RUNNING = "zoo_batch_norm.py:running_normalization?defect="
 ACTNORM = "zoo_batch_norm.py:actnorm?defect="
 PLANE = "zoo_density.py:plane_flow?defect="
-SCALING = "slips.py:scaling?defect="
-DENSITY = "slips.py:density?defect="
-NORM = "slips.py:batch_norm?defect="
+SCALING = "buggy_flows.py:scaling?defect="
+DENSITY = "buggy_flows.py:density?defect="
+NORM = "buggy_flows.py:batch_norm?defect="
 
 # A flow with a defect, and the law that its program is about.
 PAIRS = (
@@ -81,9 +81,9 @@ PAIRS = (
     (f"{DENSITY}other-constant", "density/change-of-variables"),
     (f"{SCALING}numpy", "map/log-det[differences]"),
     (f"{SCALING}hole", "map/finite"),
-    ("slips.py:promising?defect=volume", "map/promised-jacobian[volume]"),
-    ("slips.py:promising?defect=constant", "map/promised-jacobian[constant]"),
-    ("slips.py:promising?defect=order", "map/promised-jacobian[monotone]"),
+    ("buggy_flows.py:promising?defect=volume", "map/promised-jacobian[volume]"),
+    ("buggy_flows.py:promising?defect=constant", "map/promised-jacobian[constant]"),
+    ("buggy_flows.py:promising?defect=order", "map/promised-jacobian[monotone]"),
     (f"{DENSITY}trained-constant", "same/train-mode[density]"),
     (f"{DENSITY}mirrored", "random/rows-independent"),
     (f"{DENSITY}clamped", "sampling/follows-density[clamping]"),
@@ -91,15 +91,15 @@ PAIRS = (
     (f"{DENSITY}seeded", "random/seeded[two-calls]"),
     (f"{DENSITY}squeezed", "shape/one-number-per-point[samples]"),
     (f"{DENSITY}not-summed", "shape/one-number-per-point[log-prob]"),
-    ("slips.py:likelihood?defect=one-constant", "density/mass[importance]"),
-    ("slips.py:likelihood?defect=one-constant", "density/base-constant[quadratic-form]"),
-    ("slips.py:from_base?defect=colder", "sampling/base-through-inverse"),
-    ("slips.py:beside?defect=left-out", "density/change-of-variables[samples]"),
+    ("buggy_flows.py:likelihood?defect=one-constant", "density/mass[importance]"),
+    ("buggy_flows.py:likelihood?defect=one-constant", "density/base-constant[quadratic-form]"),
+    ("buggy_flows.py:from_base?defect=colder", "sampling/base-through-inverse"),
+    ("buggy_flows.py:beside?defect=left-out", "density/change-of-variables[samples]"),
     ("zoo_surjective.py:absolute?defect=one-entry", "density/mass[contribution]"),
     ("zoo_surjective.py:drop?defect=scale-missing", "density/mass[contribution]"),
     ("zoo_surjective.py:variational_layer?defect=posterior-added", "density/mass[contribution]"),
-    ("slips.py:estimated?defect=sign", "map/log-det[estimate]"),
-    ("slips.py:estimated?defect=inverse-sign", "map/log-det[inverse, estimate]"),
+    ("buggy_flows.py:estimated?defect=sign", "map/log-det[estimate]"),
+    ("buggy_flows.py:estimated?defect=inverse-sign", "map/log-det[inverse, estimate]"),
     ("zoo_conduct.py:well_behaved?defect=scale-detached", "gradient/parameters[value]"),
     ("zoo_conduct.py:well_behaved?defect=log-prob-without-graph", "gradient/parameters[value]"),
     (f"{MASKED}log-det-mean", "coupling/closed-form"),
@@ -148,7 +148,7 @@ class Shown:
 
 
 def flow_and_family(pair: tuple[str, str]) -> tuple[str, str]:
-    """The flow without its slip, and the family of the law, whose templates are in one file."""
+    """The flow without its bug, and the family of the law, whose templates are in one file."""
     target, law = pair
     return target.partition("?")[0], law.partition("/")[0]
 
@@ -157,7 +157,7 @@ def flow_and_family(pair: tuple[str, str]) -> tuple[str, str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder: the specimens of the zoo, which import nothing of flowref here, and others."""
     home = tmp_path_factory.mktemp("user")
-    shutil.copy(SLIPS, home / "slips.py")
+    shutil.copy(BUGS, home / "buggy_flows.py")
     for path in SPECIMENS.glob("*.py"):
         name = path.name if path.name == "specimen.py" else f"zoo_{path.name}"
         text = path.read_text().replace("from flowref_zoo.specimens.specimen", "from specimen")
@@ -207,15 +207,15 @@ def on_a_page(found: Shown) -> None:
 
 
 @pytest.mark.parametrize(("target", "law"), one_of_each(PAIRS, flow_and_family))
-def test_a_program_shows_a_slip_until_it_is_mended(
+def test_a_program_shows_a_bug_until_it_is_mended(
     target: str, law: str, run: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It exits with 1 for the flow with a defect, and with 0 for the healthy twin."""
     found = shown(target, law, run, monkeypatch)
     on_a_page(found)
-    mended = re.sub(r'defect="[^"]+"', 'defect=""', found.text)
-    assert mended != found.text
-    healthy = run(mended)
+    repaired = re.sub(r'defect="[^"]+"', 'defect=""', found.text)
+    assert repaired != found.text
+    healthy = run(repaired)
     assert healthy.code == 0, healthy
     assert healthy.out.splitlines()[-1] == "holds"
 
@@ -233,7 +233,7 @@ def test_a_program_of_an_error_ends_with_it(run: Alone, monkeypatch: pytest.Monk
     """A law that could not be measured, because the flow raised, is a program that raises the same;
     it exits with 0 where the flow does not.
     """
-    target = "slips.py:picky?defect=refused&domain=real"
+    target = "buggy_flows.py:picky?defect=refused&domain=real"
     found = shown(target, "map/inverse", run, monkeypatch)
     assert found.verdict.status is Status.ERROR
     assert found.outcome.code == 1
@@ -243,7 +243,7 @@ def test_a_program_of_an_error_ends_with_it(run: Alone, monkeypatch: pytest.Monk
 
 def test_a_users_options_are_keywords(run: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     """The options after the question mark reach the factory; those that speak to flowref do not."""
-    target = "slips.py:scaling?factor=0.5&event=3&defect=viewed"
+    target = "buggy_flows.py:scaling?factor=0.5&event=3&defect=viewed"
     found = shown(target, "same/manner-accepted", run, monkeypatch)
     assert 'scaling(defect="viewed", factor=0.5)' in found.text
     assert found.outcome.code == 1

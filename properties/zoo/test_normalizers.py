@@ -1,4 +1,4 @@
-"""Each slip in the normalizers of the zoo is caught by a law that is about it."""
+"""Each bug in the normalizers of the zoo is caught by a law that is about it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CASES = [
 @pytest.mark.parametrize(
     ("spec", "laws"), one_of_each(CASES, lambda row: row[1]), ids=[spec for spec, _ in CASES]
 )
-def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
-    """One of the laws that a slip names tells: it is violated, or what it advises is not done."""
+def test_a_bug_is_caught(spec: str, laws: tuple[str, ...]) -> None:
+    """One of the laws that a bug names tells: it is violated, or what it advises is not done."""
     found = {law: checking.pair_verdict(spec, law, Settings("quick")).status for law in laws}
     advising = any(registry.find_law(law).force == ADVICE for law in laws)
     telling = {Status.VIOLATED, Status.ADVICE} if advising else {Status.VIOLATED}

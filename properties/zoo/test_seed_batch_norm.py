@@ -1,4 +1,4 @@
-"""Each slip of the two sets of notes is named by the laws that it breaks, and by no other."""
+"""Each bug of the two sets of notes is named by the laws that it breaks, and by no other."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from flowref.auditing.selftest import healthy_specs
 from flowref.model import Status, base_of
 from flowref_zoo.seeds import batch_norm as seeds
 from flowref_zoo.seeds import batch_norm_rows as table
-from flowref_zoo.seeds.slips import NONE
+from flowref_zoo.seeds.bug_rows import NONE
 from rows import one_of_each
 
 QUICK = checking.Settings("quick")
 LAWS = tuple(law for law in registry.laws() if not law.thorough)
-# All slips of a class at once; of one channel where only that broadcasts.
+# All bugs of a class at once; of one channel where only that broadcasts.
 TOGETHER = {
-    f"{table.FIRST}?num_channels=1": seeds.FlattenedBatchNorm.SLIPS,
-    f"{table.SECOND}?num_channels=1": seeds.AveragingBatchNorm.SLIPS,
-    table.THIRD: seeds.GradientModeBatchNorm.SLIPS,
-    f"{table.THIRD}?num_dims=2": seeds.GradientModeBatchNorm.SLIPS,
+    f"{table.FIRST}?num_channels=1": seeds.FlattenedBatchNorm.BUGS,
+    f"{table.SECOND}?num_channels=1": seeds.AveragingBatchNorm.BUGS,
+    table.THIRD: seeds.GradientModeBatchNorm.BUGS,
+    f"{table.THIRD}?num_dims=2": seeds.GradientModeBatchNorm.BUGS,
 }
 SHOWN = [(row, target) for row, case in table.ROWS.items() for target in case.targets]
 TWINS = [f"{name}?rows={NONE}" for name in (table.FIRST, table.SECOND, table.THIRD)]
 TWINS += [f"{TWINS[0]}&num_channels=1", f"{TWINS[1]}&num_channels=1", f"{TWINS[2]}&num_dims=2"]
-# What is said of these layers with and without slips: their parameters have names of their own, and
+# What is said of these layers with and without bugs: their parameters have names of their own, and
 # a huge number makes the variance of a batch infinite.
 USUAL = {"map/finite-far-out[extremes]", "batch-norm/conventions[state-dict]"}
 
@@ -58,7 +58,7 @@ def audited(target: str) -> tuple[frozenset[str], frozenset[str], frozenset[str]
 
 
 def test_the_table_is_complete() -> None:
-    """Every slip that the classes know has its row, every row is a slip, and every law of the table
+    """Every bug that the classes know has its row, every row is a bug, and every law of the table
     is in the catalogue.
     """
     assert set(table.ROWS) == {row for known in TOGETHER.values() for row in known}
@@ -66,22 +66,22 @@ def test_the_table_is_complete() -> None:
     assert named <= {law.id for law in registry.laws()}
 
 
-def test_no_slip_passes_for_healthy() -> None:
+def test_no_bug_passes_for_healthy() -> None:
     """None of these layers is among the subjects for which every law must hold."""
     assert not [spec for spec in healthy_specs() if seeds.__name__ in spec]
 
 
 @pytest.mark.parametrize("twin", TWINS)
-def test_without_slips_every_law_holds(twin: str) -> None:
-    """The same layers without any slip violate nothing, and nothing advises against them."""
+def test_without_bugs_every_law_holds(twin: str) -> None:
+    """The same layers without any bug violate nothing, and nothing advises against them."""
     assert audited(twin) == (frozenset(), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(
     ("row", "target"), one_of_each(SHOWN, lambda row: row[1].partition("?")[0])
 )
-def test_a_slip_is_named(row: str, target: str) -> None:
-    """Each slip alone breaks a law of its row, and none outside it."""
+def test_a_bug_is_named(row: str, target: str) -> None:
+    """Each bug alone breaks a law of its row, and none outside it."""
     violated, advised, broken = audited(target)
     case = table.ROWS[row]
     assert (violated | advised) & set(case.laws)
@@ -90,8 +90,8 @@ def test_a_slip_is_named(row: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TOGETHER)
-def test_all_slips_together_are_named(target: str) -> None:
-    """With all its slips at once, a layer breaks a law of each of them, and none besides."""
+def test_all_bugs_together_are_named(target: str) -> None:
+    """With all its bugs at once, a layer breaks a law of each of them, and none besides."""
     violated, advised, broken = audited(target)
     rows = {row: table.ROWS[row] for row in TOGETHER[target]}
     assert [row for row, case in rows.items() if not (violated | advised) & set(case.laws)] == []

@@ -1,5 +1,5 @@
-"""Each slip of the tutorial on flows and of the essay on Real NVP is named by a law that it breaks;
-without slips none is.
+"""Each bug of the tutorial on flows and of the essay on Real NVP is named by a law that it breaks;
+without bugs none is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUICK = checking.Settings("quick")
 SEEDS = (seed_flows, seed_real_nvp)
 SHOWN = [(module, row) for module in SEEDS for row in module.ROWS]
 TWINS = [(module, part) for module in SEEDS for part in module.PARTS]
-# Slips for which the object cannot be called, or not backwards: what it raises is what is told.
+# Bugs for which the object cannot be called, or not backwards: what it raises is what is told.
 REFUSED = ("001-8", "001-9")
 ACCUSING = (Status.VIOLATED, Status.ADVICE)
 SOUND = (Status.HOLDS, Status.NOT_APPLICABLE, Status.INCONCLUSIVE)
@@ -53,17 +53,17 @@ def status(target: str, law: str) -> Status:
 
 
 def named(module: ModuleType, part: str) -> list[str]:
-    """The laws that the slips of a part break."""
-    known = module.PARTS[part].SLIPS
+    """The laws that the bugs of a part break."""
+    known = module.PARTS[part].BUGS
     return sorted({law for row in known if row in module.ROWS for law in module.ROWS[row].laws})
 
 
 @pytest.mark.parametrize("module", SEEDS, ids=short)
 def test_the_table_is_complete(module: ModuleType) -> None:
-    """Every slip that a part knows has its row in its own module, every row is a slip, and its laws
+    """Every bug that a part knows has its row in its own module, every row is a bug, and its laws
     are in the catalogue.
     """
-    known = {row for kind in module.PARTS.values() for row in kind.SLIPS}
+    known = {row for kind in module.PARTS.values() for row in kind.BUGS}
     ours = {
         row for row in known if row.partition("-")[0] == next(iter(module.ROWS)).partition("-")[0]
     }
@@ -73,7 +73,7 @@ def test_the_table_is_complete(module: ModuleType) -> None:
     assert [row for row, case in module.ROWS.items() if not case.laws and row not in REFUSED] == []
 
 
-def test_no_slip_passes_for_healthy() -> None:
+def test_no_bug_passes_for_healthy() -> None:
     """None of these is among the subjects for which every law must hold."""
     assert not [
         healthy
@@ -85,8 +85,8 @@ def test_no_slip_passes_for_healthy() -> None:
 @pytest.mark.parametrize(
     ("module", "row"), one_of_each(SHOWN, lambda row: row[0].ROWS[row[1]].laws), ids=short
 )
-def test_a_slip_is_named(module: ModuleType, row: str) -> None:
-    """Each slip alone breaks every law of its row, or is refused."""
+def test_a_bug_is_named(module: ModuleType, row: str) -> None:
+    """Each bug alone breaks every law of its row, or is refused."""
     target, laws = spec(module, f"rows={row}"), module.ROWS[row].laws
     if row in REFUSED:
         with pytest.raises(TargetError, match="cannot be called on a batch"):
@@ -96,8 +96,8 @@ def test_a_slip_is_named(module: ModuleType, row: str) -> None:
 
 
 @pytest.mark.parametrize(("module", "part"), TWINS, ids=short)
-def test_without_slips_the_laws_hold(module: ModuleType, part: str) -> None:
-    """A part without slips is accused by none of the laws that its slips break, nor by the laws of
+def test_without_bugs_the_laws_hold(module: ModuleType, part: str) -> None:
+    """A part without bugs is accused by none of the laws that its bugs break, nor by the laws of
     values and log-dets.
     """
     target = spec(module, f"part={part}")
@@ -107,18 +107,18 @@ def test_without_slips_the_laws_hold(module: ModuleType, part: str) -> None:
 
 
 @pytest.mark.parametrize("module", SEEDS, ids=short)
-def test_slips_of_different_parts_are_refused(module: ModuleType) -> None:
-    """Slips are combined within a part; a sentence says which there are."""
-    first, second = (kind.SLIPS[0] for kind in list(module.PARTS.values())[:2])
+def test_bugs_of_different_parts_are_refused(module: ModuleType) -> None:
+    """Bugs are combined within a part; a sentence says which there are."""
+    first, second = (kind.BUGS[0] for kind in list(module.PARTS.values())[:2])
     with pytest.raises(ValueError, match="of one part"):
         module.make(f"{first},{second}")
-    several = next(kind.SLIPS for kind in module.PARTS.values() if len(kind.SLIPS) > 1)
+    several = next(kind.BUGS for kind in module.PARTS.values() if len(kind.BUGS) > 1)
     assert module.make(",".join(several[:2])).rows == set(several[:2])
 
 
-@pytest.mark.parametrize("slips", [("003-8", "003-21"), ("001-5", "001-22")], ids=short)
-def test_the_laws_tell_slips_apart(slips: tuple[str, str]) -> None:
-    """A law of one slip holds for another slip where that does not break it."""
-    module = seed_real_nvp if slips[0].startswith("003") else seed_flows
-    other = {"003-21": "map/log-det[slopes]", "001-22": "map/inverse"}[slips[1]]
-    assert status(spec(module, f"rows={slips[0]}"), other) in SOUND
+@pytest.mark.parametrize("bugs", [("003-8", "003-21"), ("001-5", "001-22")], ids=short)
+def test_the_laws_tell_bugs_apart(bugs: tuple[str, str]) -> None:
+    """A law of one bug holds for another bug where that does not break it."""
+    module = seed_real_nvp if bugs[0].startswith("003") else seed_flows
+    other = {"003-21": "map/log-det[slopes]", "001-22": "map/inverse"}[bugs[1]]
+    assert status(spec(module, f"rows={bugs[0]}"), other) in SOUND

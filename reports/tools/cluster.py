@@ -27,7 +27,7 @@ schedule stays with the command: each thread of a worker gets a batch of pairs o
 process of its own, with the time-out and the memory limit of every audit, and hands back what it did not start.
 
 Measured with a scheduler and 1, 2 and 4 workers on one machine of {cores} cores, beside the pool that `-j` starts, on
-{date}{busy}. Stand-ins take so many milliseconds of the processor a pair, and nothing else; the flows are
+{date}{busy}. Stand-ins take so many milliseconds of CPU time a pair, and nothing else; the flows are
 eight transforms of nflows under the laws of bijections and modes, quick profile. Pairs a second from the first verdict to the last.
 
 ![Pairs a second against workers]({folder}/{picture})

@@ -27,7 +27,7 @@ BUDGETS = {
     "laws/test_catalogue.py::test_a_mutant_is_caught": 300.0,
     "reference/test_conformance.py": 30.0,
     "test_claims.py": 8.0,
-    "diagnosing/test_slips.py": 15.0,
+    "diagnosing/test_known_bugs.py": 15.0,
     "zoo/test_seed_flows.py": 8.0,
     # Their rows are chosen by framework.
     "tutorial/test_tutorial.py": math.inf,

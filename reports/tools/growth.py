@@ -37,7 +37,7 @@ Flows of four families (couplings, splines, autoregressive maps, images) are aud
 that applies, while one thing grows and the rest stays: vectors have 32 features, 4 layers and
 conditioners of 64 units; images are 3 x 4 x 4 pixels, with 4 couplings before and after the squeeze
 and 16 channels; the largest batch has 16 rows. The first three are Zuko's `RealNVP`, `NSF` and `MAF`,
-images the reference's `RealNVP`. Seconds are those of one processor; memory is that of the worker at
+images the reference's `RealNVP`. Seconds are those of one CPU; memory is that of the worker at
 its highest, of which PyTorch takes some 250 MiB; a pair may take {memory} MiB and {timeout:g} s.
 Hollow marks: a pair was killed for one of these, or the budget of the point ended first, so that it
 would have taken more. Profile {profile}. Measured so far: {done} of {all} points,

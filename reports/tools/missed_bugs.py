@@ -2,7 +2,7 @@
 
 Usage: `python reports/tools/missed_bugs.py [LAW-GLOB ...] [--each N] [--kills FILE]`. Every mutant of the
 laws named (all by default) is put into N further hosts (3 by default), healthy twins of the zoo that
-take it, under its own law. What was measured is kept in `.flowref/excuses.jsonl`, so that an
+take it, under its own law. What was measured is kept in `.flowref/miss_reasons.jsonl`, so that an
 interrupted run goes on. Of the kill matrix, which `flowref selftest --kills FILE` writes, the reasons
 are counted for which planted defects stayed uncaught.
 """
@@ -15,13 +15,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flowref.auditing.power import excuses
+from flowref.auditing.power import miss_reasons
 from flowref.auditing.power.kills import Kill
 from flowref.checking import Settings
 from flowref.reporting.markup import code, escaped
 
 REPORTS = Path(__file__).parents[1]
-JOURNAL = Path(".flowref") / "excuses.jsonl"
+JOURNAL = Path(".flowref") / "miss_reasons.jsonl"
 SHOWN = 3
 # Kinds of reasons, as the page has them.
 KINDS = {"waits": "not tested"}
@@ -58,15 +58,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--kills", type=Path, default=REPORTS / "power" / "kills.json")
     parser.add_argument("--out", type=Path, default=REPORTS)
     chosen = parser.parse_args(arguments)
-    mutants = excuses.mutants_of(chosen.laws)
-    hosts = excuses.healthy_hosts()
+    mutants = miss_reasons.mutants_of(chosen.laws)
+    hosts = miss_reasons.healthy_hosts()
     found = []
-    for one in excuses.transplants(mutants, hosts, chosen.each, JOURNAL, Settings()):
+    for one in miss_reasons.transplants(mutants, hosts, chosen.each, JOURNAL, Settings()):
         found.append(one)
-        if one.outcome not in (excuses.TOLD, excuses.MISFIT):
+        if one.outcome not in (miss_reasons.REPORTED, miss_reasons.MISFIT):
             print(f"{one.outcome}  {one.mutant} in {one.host}: {one.reason}", file=sys.stderr)
-    rows = excuses.excuses(found, kills_of(chosen.kills))
-    data = excuses.excuses_to_json(rows, found)
+    rows = miss_reasons.miss_reasons(found, kills_of(chosen.kills))
+    data = miss_reasons.miss_reasons_to_json(rows, found)
     (chosen.out / "missed-bugs.json").write_text(
         json.dumps(data, indent=1) + "\n", encoding="utf-8"
     )
@@ -85,26 +85,28 @@ def kills_of(path: Path) -> list[Kill]:
     ]
 
 
-def page(rows: Sequence[excuses.Excuse], found: Sequence[excuses.Transplant]) -> str:
+def page(rows: Sequence[miss_reasons.MissReason], found: Sequence[miss_reasons.Transplant]) -> str:
     """The table as Markdown."""
-    tried = [one for one in found if one.outcome not in (excuses.MISFIT, excuses.ELSEWHERE)]
-    told = sum(one.outcome == excuses.TOLD for one in tried)
+    tried = [
+        one for one in found if one.outcome not in (miss_reasons.MISFIT, miss_reasons.ELSEWHERE)
+    ]
+    told = sum(one.outcome == miss_reasons.REPORTED for one in tried)
     return PAGE.format(
         mutants=len({one.mutant for one in found}),
         tried=len(tried),
         told=told,
-        near="\n".join(line(row) for row in rows if row.kind != excuses.ELSEWHERE),
-        elsewhere="\n".join(line(row) for row in rows if row.kind == excuses.ELSEWHERE),
+        near="\n".join(line(row) for row in rows if row.kind != miss_reasons.ELSEWHERE),
+        elsewhere="\n".join(line(row) for row in rows if row.kind == miss_reasons.ELSEWHERE),
     )
 
 
-def line(row: excuses.Excuse) -> str:
+def line(row: miss_reasons.MissReason) -> str:
     """One row of the table."""
     laws = ", ".join(map(code, row.laws[:SHOWN]))
     more = f" and {len(row.laws) - SHOWN} more" if len(row.laws) > SHOWN else ""
     example = code((*row.planted, *row.mutants)[0])
     counts = f"{len(row.mutants) or ''} | {len(row.planted) or ''}"
-    kind = "" if row.kind == excuses.ELSEWHERE else f" {KINDS.get(row.kind, row.kind)} |"
+    kind = "" if row.kind == miss_reasons.ELSEWHERE else f" {KINDS.get(row.kind, row.kind)} |"
     return f"| {escaped(row.reason)} |{kind} {counts} | {laws}{more} | {example} |"
 
 

@@ -15,9 +15,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 import causes
+from flowref.model import statement_of
+from flowref.reporting.report import Report
 from flowref.scorecard import page as scorecard
 from site_pages import findings, front, laws, links, navigation, reference, sources
 from site_pages.numbers import Published
@@ -32,16 +35,17 @@ def write(source: Path = SOURCE) -> None:
     reports = ROOT / "reports"
     published = Published.read(reports)
     shutil.rmtree(source, ignore_errors=True)
+    of_laws = laws.pages(
+        published.findings,
+        laws.Power.read(reports / "power"),
+        laws.remedies(reports / "remedies.toml"),
+    )
     made = {
-        **laws.pages(
-            published.findings,
-            laws.Power.read(reports / "power"),
-            laws.remedies(reports / "remedies.toml"),
-        ),
+        **of_laws,
         **findings.pages(published, reports),
         **reference.pages(),
-        "files/scorecard.html": _led(scorecard(published.audits["audit.json"])),
-        "files/scorecard-jax.html": _led(scorecard(published.audits["audit-jax.json"])),
+        "files/scorecard.html": _scorecard(published.audits["audit.json"], of_laws),
+        "files/scorecard-jax.html": _scorecard(published.audits["audit-jax.json"], of_laws),
     }
     sources.copy(ROOT, source)
     for name in ("index.md", "scorecard.md"):
@@ -55,8 +59,11 @@ def write(source: Path = SOURCE) -> None:
     sources.copy_summary(ROOT, source)
 
 
-def _led(page: str) -> str:
-    """A scorecard with links to the pages around it."""
+def _scorecard(report: Report, law_pages: Container[str]) -> str:
+    """A scorecard with links to the pages of laws, and to those around it."""
+    names = {note.id: f"laws/{statement_of(note.id)}" for note in report.laws}
+    found = {law: f"../{name}.html" for law, name in names.items() if f"{name}.md" in law_pages}
+    page = scorecard(report, found)
     here = '<nav aria-label="Sections">'
     ways = (
         '<a href="../scorecard.html">All libraries</a><a href="../findings/index.html">Findings</a>'

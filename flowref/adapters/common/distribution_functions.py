@@ -162,10 +162,10 @@ def moment_values(moment: str, value: Any, wanted: int) -> tuple[Any, float]:
     return nothing, FINE if value.numel() == 1 or moment == "covariance_matrix" else MISSHAPEN
 
 
-def told_twice(tell: Callable[[], Any]) -> Iterator[Any]:
+def under_two_seeds(call: Callable[[], Any]) -> Iterator[Any]:
     """The results under two random states."""
     import torch
 
     for seed in (1, 2):
         torch.manual_seed(seed)
-        yield tell()
+        yield call()

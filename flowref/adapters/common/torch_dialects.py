@@ -54,9 +54,9 @@ def expanded(obj: Any, x: Any, context: Any = None) -> Any:
     return several.log_prob(x[:, None]).reshape(len(x), 2, -1).sum(-1)
 
 
-def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
+def distribution_moments(obj: Any, excluded: Collection[str] = ()) -> Any:
     """Concatenated mean, variance, entropy, standard deviation, mode and covariance, NaN where not stated,
-    and a flag for each. ``untold``: names with another meaning.
+    and a flag for each. ``excluded``: names with another meaning.
     """
     import torch
 
@@ -64,7 +64,7 @@ def distribution_moments(obj: Any, untold: Collection[str] = ()) -> Any:
     sizes = {"entropy": 1, "covariance_matrix": size * size}
     values, flags = [], []
     for name in distribution_functions.MOMENTS:
-        value = None if name in untold else distribution_attribute(obj, name)
+        value = None if name in excluded else distribution_attribute(obj, name)
         part, flag = distribution_functions.moment_values(name, value, sizes.get(name, size))
         if len(obj.batch_shape) and flag == distribution_functions.MISSHAPEN:
             flag = distribution_functions.FINE  # a value per distribution of a batch

@@ -1,4 +1,4 @@
-"""diffusers: schedulers, which with a perfect model lead noise back to the data that it was added to."""
+"""Diffusers: deterministic schedulers. With the exact model of one data point, denoising returns that point."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.diffusers import calls, constructions
 from flowref.model import REAL, Adapter, Component, Dialect, Facts, Shape, Support
 
-# What comes back of data is the data, but for the noise of the last level.
+# Denoised data are the data, up to the noise of the last step.
 SCHEDULER = Dialect(forward=calls.there_and_back, inverse=calls.without_noise)
 INVERSION = Dialect(forward=calls.inversion, inverse=calls.step_back)
-# Tables of alphas and sigmas are of single precision: what a step loses of it, relative to the noise.
+# Rounding error of a step relative to the noise: tables of alphas and sigmas are float32.
 LOST = 2.0**-22
-# Schedulers that draw no noise in their steps.
+# Schedulers with deterministic steps.
 EXACT = {kind for kind, *_ in constructions.SCHEDULERS.values()}
-# What is configured of others: noise in each step, another direction, and no signal in the first state.
+# Configurations that are not supported: stochastic steps, reversed sigmas, zero signal at the first step.
 UNLIKE = ("stochastic_sampling", "invert_sigmas", "rescale_betas_zero_snr")
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a scheduler without noise in its steps, or None."""
+    """The dialect of a deterministic scheduler, or None."""
     names = lineage(obj)
-    if not names & EXACT | names & {"DDIMInverseScheduler"} or _differs(obj):
+    if not names & EXACT | names & {"DDIMInverseScheduler"} or _unsupported(obj):
         return None
     return INVERSION if "DDIMInverseScheduler" in names else SCHEDULER
 
 
-def _differs(obj: Any) -> bool:
-    """Whether a scheduler is configured to something that no law is about."""
+def _unsupported(obj: Any) -> bool:
     config = obj.config
     unseen = config.get("prediction_type") == "v_prediction" and not hasattr(obj, "get_velocity")
     drawn = str(config.get("algorithm_type", "")).startswith("sde")
@@ -38,7 +37,7 @@ def _differs(obj: Any) -> bool:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a scheduler: data in the range that it clips to, and noise as a context."""
+    """The facts of a scheduler: events in the range that it clips to, noise of the event shape as context."""
     event = event_shape or constructions.IMAGE
     domain = REAL
     if obj.config.get("thresholding"):
@@ -54,7 +53,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def components() -> Mapping[str, Component]:
-    """Schedulers, and the inverse of one."""
+    """Schedulers, and the inverse scheduler of DDIM."""
     return {
         **components_of(constructions.schedulers(), SCHEDULER, describe),
         **components_of(constructions.inverses(), INVERSION, describe),

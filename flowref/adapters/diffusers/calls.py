@@ -1,4 +1,6 @@
-"""How schedulers of diffusers are called: from data to noise in one call, and back in steps, by a model that knows both."""
+r"""Calls of Diffusers schedulers: noise is added in one call and removed in steps, with the exact model of the data
+$x$ and the noise $\epsilon$, $x_t = \alpha_t x + \sigma_t \epsilon$.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from flowref.adapters.common.object_components import lineage
 
-# Steps of a scheduler that was told no number.
+# Steps of a scheduler without `set_timesteps`.
 STEPS = 10
 
 
@@ -29,7 +31,7 @@ def without_noise(obj: Any, y: Any, context: Any) -> Any:
 
 
 def last_level(scheduler: Any) -> tuple[float, float]:
-    """The factors of data and of noise in what the last step returns; 1 and 0 of most schedulers."""
+    r"""$\alpha$ and $\sigma$ of the result of the last step; 1 and 0 for most schedulers."""
     if hasattr(scheduler, "final_alpha_cumprod"):
         alpha = float(scheduler.final_alpha_cumprod)
         return math.sqrt(alpha), math.sqrt(1 - alpha)
@@ -41,7 +43,7 @@ def last_level(scheduler: Any) -> tuple[float, float]:
 
 
 def noised(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
-    """Data and noise at a time."""
+    r"""$x_t = \alpha_t x + \sigma_t \epsilon$, of the shape of ``x``."""
     times = t.expand(len(x))
     if follows_flow(scheduler):
         return scheduler.scale_noise(x, times, noise)
@@ -49,7 +51,7 @@ def noised(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
 
 
 def prediction(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
-    """What a perfect model predicts of data and noise."""
+    r"""The exact prediction of the model: $\epsilon$, $x$, $\epsilon - x$ or the velocity, by prediction type."""
     if follows_flow(scheduler):
         return noise - x
     kind = scheduler.config.prediction_type
@@ -61,7 +63,7 @@ def prediction(scheduler: Any, x: Any, noise: Any, t: Any) -> Any:
 
 
 def follows_flow(scheduler: Any) -> bool:
-    """Whether a scheduler is of flow matching, whose models predict velocities."""
+    """Whether the scheduler is one of flow matching, whose models predict velocities."""
     return any("FlowMatch" in name for name in lineage(scheduler))
 
 
@@ -76,7 +78,7 @@ def step_back(obj: Any, y: Any, context: Any) -> Any:
 
 
 def _pair(obj: Any) -> tuple[Any, Any]:
-    """A scheduler that inverts, and the one that it inverts, with the same steps."""
+    """The inverse scheduler and the DDIM scheduler that it inverts, with the same steps."""
     from diffusers import DDIMScheduler
 
     inverse = copy.deepcopy(obj)

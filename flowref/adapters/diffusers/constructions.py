@@ -1,4 +1,4 @@
-"""Schedulers of diffusers whose steps draw no noise."""
+"""Deterministic schedulers of Diffusers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flowref.model import Shape
 IMAGE: Shape = (1, 2, 2)
 FREE = {"clip_sample": False}
 SCALED = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012}
-# Name -> class, arguments and the number of steps. Clipping to [-1, 1] and schedules for zero signal, which no noise is
-# added to, are left out, and so are schedulers that draw noise in each step.
+# Name -> class, arguments and the number of steps. Left out: stochastic steps, and schedules with zero signal at the
+# first step, from which data cannot be recovered.
 SCHEDULERS: dict[str, tuple[str, dict[str, Any], int]] = {
     "DDIM": ("DDIMScheduler", FREE, 10),
     "DDIM[clip]": ("DDIMScheduler", {}, 10),
@@ -35,7 +35,7 @@ SCHEDULERS: dict[str, tuple[str, dict[str, Any], int]] = {
 
 
 def scheduler(kind: str, options: dict[str, Any], steps: int) -> Callable[[], Any]:
-    """A builder of a scheduler that was told a number of steps."""
+    """Return a function that builds a scheduler with ``steps`` inference steps."""
 
     def make() -> Any:
         import diffusers
@@ -48,10 +48,10 @@ def scheduler(kind: str, options: dict[str, Any], steps: int) -> Callable[[], An
 
 
 def schedulers() -> Constructions:
-    """Name -> builder and the shape of an event."""
+    """Return name -> (builder, event shape)."""
     return {name: (scheduler(*row), IMAGE) for name, row in SCHEDULERS.items()}
 
 
 def inverses() -> Constructions:
-    """Schedulers that go from data to noise, step by step."""
+    """Schedulers that add noise in steps."""
     return {"DDIMInverse": (scheduler("DDIMInverseScheduler", FREE, 10), IMAGE)}

@@ -1,4 +1,6 @@
-"""flow_matching: schedulers and paths, their velocities and conversions, and likelihoods of its solver."""
+"""flow_matching: schedulers, probability paths with their velocities and conversions, a manifold, and the
+likelihood of the ODE solver.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def components() -> Mapping[str, Component]:
-    """Schedulers, paths, a manifold and a solver."""
+    """Schedulers, paths, a flat torus and an ODE solver."""
     rows = (
         (SCHEDULER, constructions.schedulers()),
         (PATH, constructions.paths()),

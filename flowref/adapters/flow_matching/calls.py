@@ -1,4 +1,8 @@
-"""How schedulers, paths, manifolds and solvers of flow_matching are called."""
+r"""Calls of flow_matching.
+
+Schedulers give $\alpha_t$ and $\sigma_t$; affine paths are $x_t = \alpha_t x_1 + \sigma_t x_0$ with the velocity
+$u_t = \dot\alpha_t x_1 + \dot\sigma_t x_0$ of source $x_0$ and target $x_1$.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,15 @@ from typing import Any
 
 from flowref.adapters.common import moving_frames
 
-# The accuracy to which a solver is asked to choose its steps.
+# Tolerance of the adaptive solver.
 ACCURACY = 1e-8
 SOLVED = {"step_size": None, "method": "dopri5", "atol": ACCURACY, "rtol": ACCURACY}
-# Half of the time that a context can move a state away from the middle of its path.
+# Contexts are mapped to times within this distance of 1/2.
 HALF = 0.48
 
 
 def ratio(obj: Any, t: Any, context: Any = None) -> Any:
+    r"""The signal-to-noise ratio $\alpha_t / \sigma_t$ of a scheduler at times ``(batch, 1)``, and its log-det."""
     at = obj(t)
     slope = (at.d_alpha_t * at.sigma_t - at.alpha_t * at.d_sigma_t) / at.sigma_t**2
     return at.alpha_t / at.sigma_t, slope.log().sum(-1)
@@ -25,7 +30,8 @@ def ratio_inverse(obj: Any, snr: Any, context: Any = None) -> Any:
 
 
 def position(obj: Any, t: Any, context: Any) -> Any:
-    # Images, of which each has a time of its own.
+    """The path between the scalars of a context ``(batch, 2)`` at times ``(batch, 1)``, in a moving frame."""
+    # In the shape of images, for which times of single rows are broadcast.
     x0, x1 = (one.reshape(-1, 1, 1, 1) for one in context.unbind(-1))
     there = obj.sample(x_0=x0, x_1=x1, t=t[:, 0])
     return moving_frames.from_moving_frame(t, there.x_t, there.dx_t, context)
@@ -45,6 +51,7 @@ def position_rescheduled(obj: Any, t: Any, context: Any) -> Any:
 
 
 def state(obj: Any, ends: Any, context: Any) -> Any:
+    r"""$(x_0, x_1) \mapsto (x_t, u_t)$ on events ``(batch, 2, d)``, with its log-det."""
     x0, x1 = ends.unbind(1)
     there = obj.sample(x_0=x0, x_1=x1, t=_times(context)[:, 0])
     return _stacked(obj, context, there.x_t, there.dx_t, 1)
@@ -61,6 +68,7 @@ def state_of_noise(obj: Any, ends: Any, context: Any) -> Any:
 
 
 def ends(obj: Any, state: Any, context: Any) -> Any:
+    """The inverse of `state`, by the conversions of a velocity to noise and target."""
     (x, velocity), t = state.unbind(1), _times(context)
     noise = obj.velocity_to_epsilon(velocity, x, t)
     return _stacked(obj, context, noise, obj.velocity_to_target(velocity, x, t), -1)
@@ -79,7 +87,7 @@ def ends_by_target(obj: Any, state: Any, context: Any) -> Any:
 
 
 def _times(context: Any) -> Any:
-    """A time for each row, ``(batch, 1)``."""
+    r"""Times $1/2 + 0.48 \tanh c$ of contexts $c$, ``(batch, 1)``."""
     return 0.5 + HALF * context.tanh()
 
 
@@ -88,7 +96,9 @@ def _place(obj: Any, ends: Any, context: Any) -> Any:
 
 
 def _stacked(obj: Any, context: Any, first: Any, second: Any, sign: int) -> Any:
-    """Two vectors as one event, with the log-det of the state as a function of the ends, or minus it."""
+    r"""Two vectors ``(batch, d)`` as events ``(batch, 2, d)``, with ``sign`` times the log-det of
+    $(x_0, x_1) \mapsto (x_t, u_t)$, $d \log(\sigma \dot\alpha - \alpha \dot\sigma)$.
+    """
     import torch
 
     at = obj.scheduler(_times(context)[:, 0])
@@ -97,7 +107,7 @@ def _stacked(obj: Any, context: Any, first: Any, second: Any, sign: int) -> Any:
 
 
 def exponential(obj: Any, u: Any, context: Any) -> Any:
-    # Torsion-free and flat: shifts of angles.
+    # On a flat torus the exponential map adds angles.
     return obj.expmap(obj.projx(context), u), u.new_zeros(len(u))
 
 

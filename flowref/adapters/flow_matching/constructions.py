@@ -1,4 +1,4 @@
-"""Schedulers of flow_matching, paths that follow them, a flat torus, and a solver of a known field."""
+"""Schedulers of flow_matching, affine and geodesic paths, a flat torus, and an ODE solver of a fixed field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from flowref.adapters.common.object_components import Construction, Constructions
 
-# Class of a scheduler -> its arguments.
+# Scheduler class -> arguments.
 SCHEDULERS: dict[str, dict[str, Any]] = {
     "CondOTScheduler": {},
     "PolynomialConvexScheduler": {"n": 3.0},
@@ -17,41 +17,41 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
     "CosineScheduler": {},
 }
 FEATURES = 2
-# Couplings of coordinates in a field.
+# The matrix of the field of `solvers`.
 MIXING = ((-0.4, 0.7), (-0.5, 0.2))
 
 
 def scheduler(name: str) -> Any:
-    """A scheduler."""
+    """Build a scheduler of `SCHEDULERS`."""
     from flow_matching.path import scheduler as of
 
     return getattr(of, name)(**SCHEDULERS[name])
 
 
 def path(name: str) -> Any:
-    """An affine path that follows a scheduler."""
+    """Build the affine path of a scheduler."""
     from flow_matching.path import AffineProbPath
 
     return AffineProbPath(scheduler(name))
 
 
 def schedulers() -> Constructions:
-    """Name -> builder, with the shape of an event, a time."""
+    """Return name -> (builder, event shape); events are times."""
     return {name: (partial(scheduler, name), (1,)) for name in SCHEDULERS}
 
 
 def paths() -> Constructions:
-    """Affine paths, whose events are a source and a target."""
+    """Affine paths; events ``(2, d)`` are a source and a target."""
     return {f"AffineProbPath[{_short(name)}]": _pairs(name) for name in SCHEDULERS}
 
 
 def paths_by(what: str) -> Constructions:
-    """The same by another prediction."""
+    """The affine path of `VPScheduler` whose velocity is computed from ``what`` the model predicts."""
     return {f"AffineProbPath[VP, {what}]": _pairs("VPScheduler")}
 
 
 def paths_in_time() -> Constructions:
-    """Affine paths whose events are times."""
+    """Affine paths as functions of time; events are times."""
     return {
         f"AffineProbPath[{_short(name)}, in time]": (partial(path, name), (1,))
         for name in SCHEDULERS
@@ -59,12 +59,12 @@ def paths_in_time() -> Constructions:
 
 
 def geodesics() -> Constructions:
-    """Geodesic paths of one coordinate."""
+    """Geodesic paths on the real line; events are times."""
     return {"GeodesicProbPath": (_geodesic, (1,))}
 
 
 def rescheduled() -> Constructions:
-    """Velocities of one scheduler for another."""
+    """Velocities of the path of one scheduler, converted to that of another."""
     names = (("CondOTScheduler", "VPScheduler"), ("VPScheduler", "CosineScheduler"))
     return {
         f"ScheduleTransformedModel[{_short(old)} to {_short(new)}]": (_transformed(old, new), (1,))
@@ -73,14 +73,14 @@ def rescheduled() -> Constructions:
 
 
 def manifolds() -> Constructions:
-    """A manifold, whose events are tangent vectors."""
+    """A flat torus; events are tangent vectors, contexts base points."""
     from flow_matching.utils.manifolds import FlatTorus
 
     return {"FlatTorus": (FlatTorus, (FEATURES,))}
 
 
 def solvers() -> Constructions:
-    """A solver of a field that is known."""
+    """The ODE solver of the field tanh(x A) + t x / 2."""
     from flow_matching.solver import ODESolver
 
     return {"ODESolver": (lambda: ODESolver(_field()), (FEATURES,))}
@@ -107,7 +107,7 @@ def _transformed(old: str, new: str) -> Callable[[], Any]:
         from flow_matching.path.scheduler import ScheduleTransformedModel
 
         class Conditional(torch.nn.Module):
-            """The velocity towards one target."""
+            """The conditional velocity towards a target."""
 
             def forward(self, x: Any, t: Any, x_1: Any) -> Any:
                 return path(old).target_to_velocity(x_1, x, t)
@@ -121,7 +121,7 @@ def _field() -> Any:
     import torch
 
     class Field(torch.nn.Module):
-        """A smooth velocity."""
+        """The velocity tanh(x A) + t x / 2."""
 
         features = FEATURES
 

@@ -1,4 +1,4 @@
-"""What schedulers, paths, manifolds and solvers of flow_matching state."""
+"""Facts of flow_matching schedulers, paths, manifolds and solvers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flowref.adapters.flow_matching.calls import ACCURACY
 from flowref.model import REAL, Facts, Shape, Support
 
 TIMES = Support.parse(moving_frames.TIMES)
-# By how much a field that expands spreads an error of its solver.
+# Amplification of solver errors by an expanding field.
 SPREAD = 1e3
 RISING = {"elementwise": True, "monotone": True}
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of an object by its class."""
+    """The facts of an object by its class. Raises `UnknownShape` for a path, torus or solver without ``event_shape``."""
     names = lineage(obj)
     if "Scheduler" in names:
         return Facts((1,), (1,), Support.parse("unit"), promises=RISING)
@@ -49,5 +49,5 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def in_time(obj: Any, event_shape: Shape | None) -> Facts:
-    """Those of a path between the numbers of a context, whose event is a time."""
+    """The facts of a path as a function of time, ``(1,)``, between the scalars of a context, ``(2,)``."""
     return Facts((1,), (1,), TIMES, context_shape=(2,), promises=RISING)

@@ -108,7 +108,7 @@ def flow_facts(obj: Any, event: Shape) -> Facts:
     )
 
 
-def told_event(obj: Any) -> tuple[Shape, tuple[Shape, ...]]:
+def transform_event(obj: Any) -> tuple[Shape, tuple[Shape, ...]]:
     """The event shape of a transform, and other accepted ones: that of its widest array for scalars, else
     one found by calls.
     """
@@ -138,7 +138,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
         known = constraint_support(obj.support)
         fixed = {"fixed": True}
         return Facts(event, domain=known or REAL, declared=known is not None, promises=fixed)
-    event_shape, guessed = (event_shape, ()) if event_shape is not None else told_event(obj)
+    event_shape, guessed = (event_shape, ()) if event_shape is not None else transform_event(obj)
     if onto_simplex(obj):  # the range without the last coordinate has no name
         return Facts(event_shape, latent_shape=event_shape, declared=True, guessed=guessed)
     latent = tuple(int(size) for size in obj.forward_shape(event_shape))

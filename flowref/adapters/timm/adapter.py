@@ -1,4 +1,6 @@
-"""timm: norms, each before its activation. Norms that users hold, and models that hold them, are recognized by calls."""
+"""timm: normalization layers without their activations. Layers in models of users are recognized by
+their behavior.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from flowref.model import Adapter, Component, Dialect, Facts, Shape
 
 
 def components() -> Mapping[str, Component]:
-    """Norms of one kind, whose activations are identities."""
+    """The layers of `constructions.NORMS`, with the activation replaced by the identity."""
     return components_by_calls(constructions.norms(), activations=constructions.ACTIVATIONS)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """Nothing: objects are recognized by calls."""
+    """None: layers are recognized by their behavior."""
     return None
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The shape of an event, if it was given."""
+    """The declared event shape, or an unknown one, ``()``."""
     return Facts(event_shape=event_shape or ())
 
 

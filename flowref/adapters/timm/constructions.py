@@ -1,8 +1,8 @@
-"""Norms of timm that normalize a batch, or each sample, by mean and deviation or by a root mean square.
+"""Normalization layers of timm: of batches or samples, by mean and standard deviation or by the root mean square.
 
-Left out are norms that no law judges: EvoNorm, which is one formula with its activation and, without it, a line; SimpleNorm,
-which divides by a deviation and takes no mean away; FrozenBatchNormAct2d, a line; and those that compute in single precision
-on purpose (LayerNormFp32 and the like).
+Left out: EvoNorm, which contains its activation and is affine without it; FrozenBatchNormAct2d, which is affine; SimpleNorm,
+which divides by the standard deviation without subtracting the mean; layers that compute in float32 on purpose, such as
+LayerNormFp32.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from flowref.adapters.common.object_components import Constructions
 from flowref.model import Shape
 
-# Children behind a norm.
+# Submodules that are replaced by the identity.
 ACTIVATIONS = ("act",)
 CHANNELS = 4
 IMAGE: Shape = (CHANNELS, 2, 3)
@@ -44,7 +44,7 @@ NORMS: dict[str, tuple[str, dict[str, Any], Shape]] = {
 
 
 def norm(kind: str, options: dict[str, Any]) -> Callable[[], Any]:
-    """A builder of a norm."""
+    """Return a function that builds the class ``kind`` for `CHANNELS` channels."""
 
     def make() -> Any:
         from timm import layers
@@ -58,5 +58,5 @@ def norm(kind: str, options: dict[str, Any]) -> Callable[[], Any]:
 
 
 def norms() -> Constructions:
-    """Name -> builder and event shape."""
+    """Return name -> (builder, event shape)."""
     return {name: (norm(kind, options), event) for name, (kind, options, event) in NORMS.items()}

@@ -144,10 +144,10 @@ def _of_distribution(obj: Any) -> Dialect:
     if len(obj.event_shape) or len(obj.batch_shape):
         return DENSITY
     dialect = replace(DENSITY, cdf=offered(obj, "cdf"), icdf=offered(obj, "icdf"))
-    return told_otherwise(obj, dialect)
+    return with_distribution_functions(obj, dialect)
 
 
-def told_otherwise(obj: Any, dialect: Dialect) -> Dialect:
+def with_distribution_functions(obj: Any, dialect: Dialect) -> Dialect:
     """The dialect of a univariate distribution with distribution functions of other names."""
     import torch
 

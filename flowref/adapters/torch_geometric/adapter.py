@@ -1,4 +1,6 @@
-"""torch_geometric: norms over the nodes of a graph, whose events are graphs of as many nodes each, and over nodes."""
+"""PyTorch Geometric: normalization of nodes, ``(features,)``, of graphs with equally many nodes, ``(nodes,
+features)``, and of messages.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,17 @@ from flowref.adapters.common.object_components import components_of, lineage
 from flowref.adapters.torch_geometric import constructions
 from flowref.model import Adapter, Component, Dialect, Facts, Shape, TargetError
 
-# Norms of graphs: those that normalize by mean and deviation, and those that do something else.
+# Layers on graphs that normalize by mean and standard deviation, and others.
 STANDARD = ("InstanceNorm", "LayerNorm")
 OTHER = ("GraphNorm", "PairNorm", "MeanSubtractionNorm", "GraphSizeNorm")
-# Attributes that tell the number of features.
+# Attributes with the number of features.
 WIDTHS = ("in_channels", "num_features")
 
 
 def of_graphs(obj: Any, x: Any, context: Any = None) -> Any:
     import torch
 
-    # Which graph a node belongs to.
+    # The index of the graph of each node.
     graphs = torch.arange(len(x), device=x.device).repeat_interleave(x.shape[1])
     return obj(x.flatten(0, 1), graphs, len(x)).reshape(x.shape), None
 
@@ -41,7 +43,7 @@ MESSAGES = Dialect(forward=of_messages)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of a norm of graphs or of messages; None of what calls show to be a norm of nodes."""
+    """The dialect of a layer on graphs or messages; None for layers on nodes, which are recognized by behavior."""
     names = lineage(obj)
     if "MessageNorm" in names:
         return MESSAGES
@@ -51,7 +53,9 @@ def recognizes(obj: Any) -> Dialect | None:
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:
-    """The facts of a norm, of as many features as it states."""
+    """The facts of a layer on graphs or messages. Without ``event_shape`` the number of features is that of the
+    layer. Raises `TargetError` if a graph's event is not ``(nodes, features)``.
+    """
     if "MessageNorm" in lineage(obj):
         event = event_shape or constructions.NODE
         return Facts(event, event, context_shape=event)
@@ -67,7 +71,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
 
 
 def components() -> Mapping[str, Component]:
-    """Norms of nodes and of graphs."""
+    """Layers on nodes, nodes of one type, graphs and messages."""
     return {
         **components_by_calls(constructions.norms()),
         **components_by_calls(constructions.typed(), TYPED),

@@ -1,4 +1,6 @@
-"""Norms of torch_geometric. Left out is DiffGroupNorm, which adds norms of parts of a node, and is no norm itself."""
+"""Normalization layers of PyTorch Geometric. Left out: DiffGroupNorm, which returns its input plus a sum of
+normalized clusters.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ GRAPH: Shape = (NODES, FEATURES)
 
 
 def norm(kind: str, *sizes: Any, **options: Any) -> Callable[[], Any]:
-    """A builder of a norm."""
+    """Return a function that builds the class ``kind``."""
 
     def make() -> Any:
         from torch_geometric import nn
@@ -25,7 +27,7 @@ def norm(kind: str, *sizes: Any, **options: Any) -> Callable[[], Any]:
 
 
 def norms() -> Constructions:
-    """Of nodes."""
+    """Layers on nodes, ``(features,)``."""
     return {
         "BatchNorm": (norm("BatchNorm", FEATURES), NODE),
         "BatchNorm[affine=False]": (norm("BatchNorm", FEATURES, affine=False), NODE),
@@ -33,12 +35,12 @@ def norms() -> Constructions:
 
 
 def typed() -> Constructions:
-    """Of nodes that have a type, here all the same."""
+    """Layers on nodes with types, here all of type 0."""
     return {"HeteroBatchNorm": (norm("HeteroBatchNorm", FEATURES, num_types=1), NODE)}
 
 
 def norms_of_graphs() -> Constructions:
-    """Of graphs."""
+    """Layers on graphs, ``(nodes, features)``."""
     tracked = {"affine": True, "track_running_stats": True}
     table = {
         "InstanceNorm": norm("InstanceNorm", FEATURES),
@@ -56,5 +58,5 @@ def norms_of_graphs() -> Constructions:
 
 
 def messages() -> Constructions:
-    """Of messages to a node."""
+    """Layers on messages, with the node features as context."""
     return {"MessageNorm": (norm("MessageNorm", learn_scale=True), NODE)}

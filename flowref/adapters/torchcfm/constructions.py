@@ -8,7 +8,7 @@ from typing import Any
 from flowref.adapters.common.object_components import Constructions
 
 SIGMA = 0.3
-# Left out: the matcher of exact optimal transport, which pairs other points and has the same path.
+# Left out: ExactOptimalTransportConditionalFlowMatcher, whose paths are those of ConditionalFlowMatcher.
 MATCHERS = (
     "ConditionalFlowMatcher",
     "TargetConditionalFlowMatcher",
@@ -18,7 +18,7 @@ MATCHERS = (
 
 
 def matcher(name: str) -> Callable[[], Any]:
-    """A builder of a matcher."""
+    """Return a function that builds the class with sigma = `SIGMA`."""
 
     def make() -> Any:
         import torchcfm
@@ -29,5 +29,5 @@ def matcher(name: str) -> Callable[[], Any]:
 
 
 def matchers() -> Constructions:
-    """Name -> builder and the shape of an event, a time."""
+    """Return name -> (builder, event shape); events are times."""
     return {name: (matcher(name), (1,)) for name in MATCHERS}

@@ -89,10 +89,10 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
         if single and forward.usual:
             abilities["log_det_by_method"] = calls.log_det_by_method
         if invertible:
-            told = usual_log_det(obj) if backs[0].usual else None
+            source = usual_log_det(obj) if backs[0].usual else None
             abilities["inverse"] = (
-                told.back(backs[0].ask, return_forms.first_of)
-                if told
+                source.back(backs[0].ask, return_forms.first_of)
+                if source
                 else unsettled(backs[0], column)
             )
         if calls.parts(obj):
@@ -122,7 +122,7 @@ def _method_name(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) ->
 
 def unsettled(way: Way, column: bool) -> Any:
     """The dialect function of a call that was not tried yet: it returns a pair, or a value alone."""
-    return way.speak(return_forms.first_of, return_forms.second_of, column=column)
+    return way.dialect_function(return_forms.first_of, return_forms.second_of, column=column)
 
 
 def offers(obj: Any, name: str) -> bool:

@@ -49,8 +49,8 @@ def wanted(inquiry: Inquiry) -> str:
     if way is not None and signatures.point_part_count(obj, method):
         return ""
     beside = "" if way is None else way.keyword
-    told = set() if way is None else {name for name, _ in (*way.given, *way.bound)}
-    names = [name for name in signatures.required(obj, method) if name not in {beside, *told}]
+    known = set() if way is None else {name for name, _ in (*way.given, *way.bound)}
+    names = [name for name in signatures.required(obj, method) if name not in {beside, *known}]
     if way is not None and way.context in signatures.required_by_name(obj, method):
         return way.context
     parts = signatures.unpacked(obj, method) if way is not None and len(names) == 1 else ()
@@ -75,10 +75,10 @@ def optional(inquiry: Inquiry) -> str:
     if way is not None and way.context:
         return "" if way.context in signatures.required_by_name(obj, method) else way.context
     place = 2 if way is not None and way.form == "running" and not way.keyword else 1
-    told = taken[place : place + 1]
-    if not told or told[0].default is not None:
+    second = taken[place : place + 1]
+    if not second or second[0].default is not None:
         return ""
-    return str(told[0].name) if may_be_context(told[0].name) else ""
+    return str(second[0].name) if may_be_context(second[0].name) else ""
 
 
 def unheard(inquiry: Inquiry) -> tuple[str, str]:
@@ -127,9 +127,9 @@ def _answers(inquiry: Inquiry, shape: Shape) -> bool:
     sizes = None, None, shape
     bare, again, out = _outs(inquiry, sizes, rows=MANY)
     *_, fewer = _outs(inquiry, sizes, rows=MANY, kept=ROWS)
-    told = [(one, part) for one, part in zip(out, fewer, strict=True) if one is not None]
-    finite = all(bool(abs(one).max() < math.inf) for one, _ in told)
-    alone = all(same_outputs((one[:ROWS],), (part,)) for one, part in told if one.shape)
+    pairs = [(one, part) for one, part in zip(out, fewer, strict=True) if one is not None]
+    finite = all(bool(abs(one).max() < math.inf) for one, _ in pairs)
+    alone = all(same_outputs((one[:ROWS],), (part,)) for one, part in pairs if one.shape)
     return len(out) <= 2 and same_outputs(bare, again) and finite and alone
 
 

@@ -91,7 +91,7 @@ def resolve_kernel(
     there, back = ways(obj, chosen)
     if there is None:
         return dialect, ()
-    go, words, sizes = spoken(obj, there, x, context, forward_stochastic)
+    go, words, sizes = contribution_call(obj, there, x, context, forward_stochastic)
     dialect = replace(dialect, push=go)
     if back is None:
         return dialect, words
@@ -102,7 +102,7 @@ def resolve_kernel(
     z = go(obj, x, context)[0]
     if sizes:
         back = replace(back, form="several", sizes=sizes, usual=False)
-    come, more, _ = spoken(obj, back, z, context, inverse_stochastic)
+    come, more, _ = contribution_call(obj, back, z, context, inverse_stochastic)
     if rowwise:
         come = partial(each_point, call=unspread_call(come))
     return replace(dialect, pull=come), (*words, *more)
@@ -125,8 +125,8 @@ def of_batch(obj: Any, go: Any, x: Any, context: Any, chosen: Mapping[str, str])
 
 def _sums(obj: Any, call: Any, x: Any) -> bool:
     """Whether the number of a batch is the sum over its points, called without context."""
-    told = call(obj, x, None)[1]
-    if told is None or math.prod(getattr(told, "shape", ())) != 1:
+    ladj = call(obj, x, None)[1]
+    if ladj is None or math.prod(getattr(ladj, "shape", ())) != 1:
         return False
     first, other, both = (
         float(call(obj, x[rows], None)[1]) for rows in ([0], list(range(1, len(x))), slice(None))
@@ -147,13 +147,13 @@ def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
     rows = [slice(row, row + 1) for row in range(len(x))]
     found = [call(obj, x[row], None if context is None else context[row]) for row in rows]
     values = torch.cat([value for value, _ in found])
-    if any(told is None for _, told in found):
+    if any(ladj is None for _, ladj in found):
         return values, None
-    numbers = [values.new_tensor(0.0) + torch.as_tensor(told).sum() for _, told in found]
+    numbers = [values.new_tensor(0.0) + torch.as_tensor(ladj).sum() for _, ladj in found]
     return values, torch.stack(numbers)
 
 
-def spoken(
+def contribution_call(
     obj: Any, way: Way, x: Any, context: Any, usual: Any
 ) -> tuple[Any, tuple[str, ...], tuple[int, ...]]:
     """The call of a layer that returns a value and a contribution: the dialect function, remarks, and the
@@ -162,7 +162,7 @@ def spoken(
     if way.form == "running":
         for column in (False, True):
             with contextlib.suppress(Exception):  # it may need a column
-                function = way.speak(column=column)
+                function = way.dialect_function(column=column)
                 if math.prod(function(obj, x, context)[1].shape) == len(x):
                     return function, (running_words(obj, way),), ()
         way = replace(way, form="plain", sign="", keyword="")
@@ -176,12 +176,16 @@ def spoken(
                 f"it returned a mapping of {', '.join(map(str, out))}; expected one entry named z or x, "
                 "and one named log_det or contribution"
             )
-        tells = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
-        function = way.speak(partial(return_forms.entry, index=values[0]), tells)
+        ladj = partial(return_forms.entry, index=keys[0]) if keys else return_forms.none
+        function = way.dialect_function(partial(return_forms.entry, index=values[0]), ladj)
         return partial(broadcast_contribution, call=function), words, ()
     if not isinstance(out, tuple | list):
         return (
-            (usual if way.usual else way.speak(return_forms.whole_return, return_forms.none)),
+            (
+                usual
+                if way.usual
+                else way.dialect_function(return_forms.whole_return, return_forms.none)
+            ),
             words,
             (),
         )
@@ -195,7 +199,7 @@ def spoken(
         sizes = tuple(int(one.shape[-1]) for one in out[:-1])
         return function, (*words, f"{len(sizes)} values, joined"), sizes
     single = math.prod(getattr(out[1], "shape", ())) == 1 != len(x)
-    function = usual if way.usual else way.speak()
+    function = usual if way.usual else way.dialect_function()
     return (partial(broadcast_contribution, call=function) if single else function), words, ()
 
 

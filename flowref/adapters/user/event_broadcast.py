@@ -12,7 +12,7 @@ from flowref.adapters.common.broadcast_detection import stretched_over
 from flowref.model import Shape
 
 
-def told_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:
+def stated_event_shapes(obj: Any, names: Sequence[str]) -> Iterator[Shape]:
     """The event shapes stated by attributes of an object."""
     for name in ("event_shape", *names):
         value = getattr(obj, name, None)

@@ -16,7 +16,7 @@ from flowref.adapters.common.normalizers import recognition
 from flowref.adapters.common.normalizers import shapes as layer_shapes
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.call_evidence import Settled
-from flowref.adapters.user.event_broadcast import stretches_tensors, told_shapes
+from flowref.adapters.user.event_broadcast import stated_event_shapes, stretches_tensors
 from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.adapters.user.probe_calls import NoWayBack, raised_most, resolve_object, unknown_shape
 from flowref.model import (
@@ -90,8 +90,8 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
         (sizes[-1],) for sizes in state if len(sizes) in (1, 2) and SMALL < sizes[-1] < MOST
     )
     yield ()
-    told = [getattr(obj, name, None) for name in CHANNELS]
-    named = [size for size in told if type(size) is int and 0 < size < 4096]
+    stated = [getattr(obj, name, None) for name in CHANNELS]
+    named = [size for size in stated if type(size) is int and 0 < size < 4096]
     # A size of one is broadcast, seldom a number of channels.
     found = {size for sizes in state for size in sizes if size <= 64}
     channels = [*dict.fromkeys(named), *sorted(found, key=lambda size: (size == 1, size))]
@@ -146,7 +146,7 @@ def infer_shape(inquiry: Inquiry) -> Shape:
             point = inquiry.tried_at(shape, facts.context_shape)
             if not (fitting := resolve_object(inquiry, *point)):
                 return None
-            if shape in told_shapes(obj, FEATURES):
+            if shape in stated_event_shapes(obj, FEATURES):
                 return Fit.WELL, shape
             if _odd(obj, fitting.dialect.forward, *point):
                 return Fit.ODD, shape  # at another shape it may be one number per point
@@ -223,7 +223,7 @@ def alternatives(inquiry: Inquiry) -> tuple[Shape, ...]:
     """
     obj, dialect, shape = inquiry.obj, inquiry.dialect, inquiry.facts.event_shape
     sizes = {size for array in inquiry.state for size in array if size > 1}
-    if len(shape) != 1 or shape in told_shapes(obj, FEATURES) or shape[0] in sizes:
+    if len(shape) != 1 or shape in stated_event_shapes(obj, FEATURES) or shape[0] in sizes:
         return ()
     rng = np.random.default_rng(0)
 

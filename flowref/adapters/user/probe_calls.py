@@ -16,7 +16,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.arrays import computes_in_arrays, through_arrays
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, Chosen
-from flowref.adapters.user.conventions.encoder_decoder import encodes, map_beside
+from flowref.adapters.user.conventions.encoder_decoder import encodes, map_of_density
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.method_calls import (
     called_with,
@@ -26,10 +26,10 @@ from flowref.adapters.user.conventions.method_calls import (
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.one_way_densities import onward_of
 from flowref.adapters.user.conventions.processes import process_words
-from flowref.adapters.user.conventions.samples import sampler, settle_beside, settle_sample
+from flowref.adapters.user.conventions.samples import sampler, settle_sample, settle_sample_log_prob
 from flowref.adapters.user.conventions.scores import settle_score
 from flowref.adapters.user.conventions.search import named_density
-from flowref.adapters.user.conventions.stated_functions import settle_told
+from flowref.adapters.user.conventions.stated_functions import settle_stated_functions
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.inquiry import ROWS, Inquiry
@@ -65,11 +65,11 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
     if dialect.sample is not None:
         dialect, words = settle_sample(obj, dialect, x, context, chosen)
         settled = settled.saying(*words)
-    dialect, words = settle_beside(obj, dialect, x, context, chosen)
+    dialect, words = settle_sample_log_prob(obj, dialect, x, context, chosen)
     settled = settled.saying(*words)
     dialect = with_times(obj, dialect, x, context, chosen)
     if context is None:
-        dialect, words = settle_told(obj, dialect, x)
+        dialect, words = settle_stated_functions(obj, dialect, x)
         settled = settled.saying(*words)
     dialect, words, hints = settle_score(obj, dialect, x, context, chosen)
     words = (*words, *process_words(dialect))
@@ -89,7 +89,7 @@ def _settle_density(
         dialect = replace(dialect, log_prob=partial(through_arrays, ask=dialect.log_prob))
     ask: Any = dialect.log_prob
     try:
-        told = ask(obj, x, context)
+        out = ask(obj, x, context)
     except Exception as error:
         if (named := named_density(obj, calls.method_of(ask), x, context)) is None:
             if dialect.forward is None:
@@ -99,32 +99,32 @@ def _settle_density(
                 raise NoWayBack(error) from error
             broken = {"log_prob": f"{one_line(error, 200)}{user_code_location(error)}"}
             return replace(settled, dialect=replace(dialect, log_prob=None), broken=broken)
-        ask, told, words = named
+        ask, out, words = named
         settled = settled.saying(words)
     if getattr(ask, "func", None) is calls.log_prob_of_entries:
         method = calls.density_method(ask)
         settled = settled.saying(
             f"{method}({', '.join(signatures.required(obj, method))}) of a point"
         )
-    shape, method = tuple(getattr(told, "shape", ())), calls.method_of(ask)
+    shape, method = tuple(getattr(out, "shape", ())), calls.method_of(ask)
     if method and shape in ((len(x), 1), (1, len(x))):
         ask = partial(log_prob_column, method=method)
         settled = settled.saying(f"log_prob ({'B,1' if shape[1] == 1 else '1,B'}), squeezed")
     elif getattr(ask, "func", None) is through_arrays and _squeezes(obj, ask, x, context):
         ask = partial(of_single_points, ask=ask)
         settled = settled.saying("log_prob of one point is one number")
-    each, said, slip = settle_sum(obj, ask, x, context, inquiry.chosen)
+    each, said, bug = settle_sum(obj, ask, x, context, inquiry.chosen)
     settled = replace(settled, dialect=replace(dialect, log_prob=each))
-    return replace(settled.saying(*filter(None, [said])), promises=settled.promises | slip)
+    return replace(settled.saying(*filter(None, [said])), promises=settled.promises | bug)
 
 
 def _squeezes(obj: Any, ask: Any, x: Any, context: Any) -> bool:
     """Whether the log-density of one point is a scalar, as in scipy."""
     try:
-        told = ask(obj, x[:1], None if context is None else context[:1])
+        out = ask(obj, x[:1], None if context is None else context[:1])
     except Exception:  # rejecting a single point is tested by laws
         return False
-    return tuple(getattr(told, "shape", (1,))) == ()
+    return tuple(getattr(out, "shape", (1,))) == ()
 
 
 def _given_alike(inquiry: Inquiry) -> Inquiry:
@@ -151,7 +151,7 @@ def _mapping(inquiry: Inquiry, x: Any, context: Any) -> Inquiry:
         return inquiry
     if onward_of(obj, dialect.log_prob, x, context):
         inquiry = inquiry.knowing(forward="forward")
-    elif context is None and (pair := map_beside(obj, x)):
+    elif context is None and (pair := map_of_density(obj, x)):
         inquiry = inquiry.knowing(forward=pair[0], inverse=chosen.get("inverse", pair[1]))
     else:
         return inquiry

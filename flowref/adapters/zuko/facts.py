@@ -129,7 +129,11 @@ def _compose(stages: Sequence[Traits]) -> Traits:
     fitted: list[Traits] = []
     for stage in stages:
         before = fitted[-1].codomain if fitted else None
-        if before is not None and before.has_end and _near(stage.knots, (before.low, before.high)):
+        if (
+            before is not None
+            and before.has_end
+            and _equal_within_rounding(stage.knots, (before.low, before.high))
+        ):
             stage = replace(stage, domain=before, codomain=before)
         fitted.append(stage)
     whole = compose(fitted)
@@ -143,7 +147,7 @@ def _compose(stages: Sequence[Traits]) -> Traits:
     return replace(whole, promises=promises, tolerance=spread * whole.tolerance)
 
 
-def _near(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+def _equal_within_rounding(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
     return len(first) == len(second) and all(
         abs(a - b) <= 1e-5 for a, b in zip(first, second, strict=True)
     )

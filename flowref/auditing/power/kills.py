@@ -85,7 +85,7 @@ def strengths(report: Report, killed: Sequence[Kill]) -> tuple[Strength, ...]:
     )
 
 
-def excuses(report: Report, killed: Sequence[Kill]) -> Counter[str]:
+def missed_by_reason(report: Report, killed: Sequence[Kill]) -> Counter[str]:
     """Return reason -> number of planted defects missed because of it."""
     counts: Counter[str] = Counter()
     for kill in killed:

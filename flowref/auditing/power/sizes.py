@@ -86,16 +86,16 @@ def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Thres
     if law.tolerance == ROUNDING:
         guess = max(guess, sum(size > ROUNDED for size in ladder))
 
-    def tells(step: int, roots: int) -> bool:
+    def caught_by_all(step: int, roots: int) -> bool:
         every = range(seed, seed + roots)
         return all(caught(mutant, law, ladder[step], profile, root) for root in every)
 
     # The smallest declared size is tried first: if it is reported, so are the others.
-    last = next((step for step in range(first, -1, -1) if tells(step, seeds)), None)
+    last = next((step for step in range(first, -1, -1) if caught_by_all(step, seeds)), None)
     if last == first:
         roots = FEW if statistical else SEEDS
-        last = last_step(lambda step: tells(step, roots), first, guess, len(ladder))
-        while statistical and last > first and not tells(last, seeds):
+        last = last_step(lambda step: caught_by_all(step, roots), first, guess, len(ladder))
+        while statistical and last > first and not caught_by_all(last, seeds):
             last -= 1
     smallest = None if last is None else ladder[last]
     return Threshold(
@@ -103,8 +103,8 @@ def threshold(mutant: Mutant, profile: str = "standard", seed: int = 0) -> Thres
     )
 
 
-def last_step(tells: Callable[[int], bool], low: int, guess: int, end: int) -> int:
-    """Return the last step below ``end`` at which ``tells`` is true, which it is at ``low``; the
+def last_step(caught_by_all: Callable[[int], bool], low: int, guess: int, end: int) -> int:
+    """Return the last step below ``end`` at which ``caught_by_all`` is true, which it is at ``low``; the
     search starts at ``guess``.
 
     >>> [last_step(lambda step: step <= 7, 0, guess, 20) for guess in (1, 5, 8, 19)]
@@ -112,7 +112,7 @@ def last_step(tells: Callable[[int], bool], low: int, guess: int, end: int) -> i
     """
     high, stride, step = end, 1, min(guess, end - 1)
     while high - low > 1:
-        if tells(step):
+        if caught_by_all(step):
             low, step = step, step + stride
         else:
             high, step = step, step - stride

@@ -27,7 +27,7 @@ def reversible() -> Iterator[None]:
             raise
         raise Unsupported(
             "it runs through a loop of unknown length, through which JAX has no reverse mode",
-            waits=False,
+            blocked=False,
         ) from error
 
 

@@ -119,10 +119,10 @@ def mannered(live: Live, name: str, inputs: tuple[Any, ...], manner: Manner) -> 
     `Unsupported`. Plain calls are compiled here, so "compile" runs eagerly, to compare both.
     """
     if manner.how == "vmap" and name in KERNELS:
-        raise Unsupported("each row would have the key of the batch", waits=False)
+        raise Unsupported("each row would have the key of the batch", blocked=False)
     if manner.how not in HOWS or manner.layout != "contiguous":
         asked = manner.how if manner.how not in HOWS else f"{manner.layout} layout"
-        raise Unsupported(f"there is no {asked} in JAX", waits=False)
+        raise Unsupported(f"there is no {asked} in JAX", blocked=False)
     traced = not live.programs.traced.get(name)
     if manner.how == "plain" and name in POINTWISE and traced:
         points, context = (*inputs, None)[:2]
@@ -162,7 +162,7 @@ def _evaluate_call(
 def _mapped_over_rows(called: Callable[..., Any]) -> Callable[..., Any]:
     def run(leaves: Any, key: Any, *arrays: Any) -> Any:
         if not arrays:
-            raise Unsupported("it takes no points that it could be mapped over", waits=False)
+            raise Unsupported("it takes no points that it could be mapped over", blocked=False)
 
         def single(*rows: Any) -> Any:
             out = called(leaves, key, *(row[None] for row in rows))

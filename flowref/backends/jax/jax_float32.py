@@ -35,7 +35,7 @@ def float32_findings(
         given = [None if one is None else jnp.asarray(one, "float32") for one in (x, context)]
         closed, shape = jax.make_jaxpr(called, return_shape=True)(leaves, *given)
     if any(isinstance(one, jax.Array) and doubled(one) for one in closed.consts):
-        raise Unsupported("it holds arrays of double precision that are no leaves", waits=False)
+        raise Unsupported("it holds arrays of double precision that are no leaves", blocked=False)
     dtypes = tuple("number" if part is None else str(part.dtype) for part in shape)
     texts = [str(one.message) for one in said]
     missing = [one for one in texts if one.startswith(TRUNCATED) and any(d in one for d in DOUBLES)]

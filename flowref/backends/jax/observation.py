@@ -27,9 +27,9 @@ def observe(
     JAX; 64-bit types are enabled, since float64 does not exist otherwise.
     """
     if training:
-        raise Unsupported("there is no train mode in JAX", waits=False)
+        raise Unsupported("there is no train mode in JAX", blocked=False)
     if live.programs.traced.get(name):
-        raise Unsupported("it cannot be traced", waits=False)
+        raise Unsupported("it cannot be traced", blocked=False)
     asked, seed = arguments(name, inputs, {})
     shapes = [(v.shape, str(v.dtype)) if isinstance(v, np.ndarray) else v for v in asked]
     # A trace depends on shapes only.

@@ -122,9 +122,9 @@ def saved(live: Live, function: Callable[..., Any], name: str, x: Any, context: 
     try:
         import equinox
     except ImportError:
-        raise Unsupported(missing("equinox", "jax", "saving a pytree"), waits=False) from None
+        raise Unsupported(missing("equinox", "jax", "saving a pytree"), blocked=False) from None
     if opened(leaves_and_tree(live.given)[1]):
-        raise Unsupported("it is no pytree", waits=False)
+        raise Unsupported("it is no pytree", blocked=False)
     file = io.BytesIO()
     try:
         equinox.tree_serialise_leaves(file, live.given)
@@ -176,7 +176,7 @@ def with_numbers(
     leaves, structure = jax.tree.flatten(live.given)
     places = [place for place, leaf in enumerate(leaves) if type(leaf) is float]
     if not places:
-        raise Unsupported("none of its leaves is a number of Python", waits=False)
+        raise Unsupported("none of its leaves is a number of Python", blocked=False)
 
     def called(numbers: Any, one: Any, other: Any) -> Any:
         filled = dict(zip(places, numbers, strict=True))

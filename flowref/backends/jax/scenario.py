@@ -54,10 +54,10 @@ class JaxScenarioObject(lives.ScenarioObject):
         """
         if how not in PLAIN or held:
             asked = "tensor in place" if held else how
-            raise Unsupported(f"there is no {asked} in JAX", waits=False)
+            raise Unsupported(f"there is no {asked} in JAX", blocked=False)
         x, *others = inputs
         if any(one is not None for one in others):
-            raise Unsupported("it takes no context", waits=False)
+            raise Unsupported("it takes no context", blocked=False)
         if self.training and call != "forward":
             raise Unsupported(f"its {call} is not called in training")
         function = self.dialect.trained if self.training else self.live.dialect.function(call)

@@ -117,10 +117,10 @@ class Torch(Backend):
 
     def resting(self, obj: Any) -> str:
         """See `Backend.resting`: tensors outside of modules that do not require gradients."""
-        from flowref.backends.torch.plain_tensors import untold
+        from flowref.backends.torch.plain_tensors import undeclared_tensors
         from flowref.backends.torch.state import trainable
 
-        return "" if trainable(obj) else untold(obj)
+        return "" if trainable(obj) else undeclared_tensors(obj)
 
     def set_mode(self, obj: Any, training: bool) -> None:
         """See `Backend.set_mode`."""

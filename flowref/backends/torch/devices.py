@@ -113,7 +113,7 @@ def _user_source_code(kind: Any) -> str:
 def _movable(obj: Any) -> None:
     """Raises `Unsupported` if the object's tensors are not moved by ``to``."""
     if any(isinstance(item, torch.jit.ScriptModule) for _, item in reached(obj)):
-        raise Unsupported("torch moves a scripted module to devices of its own alone", waits=True)
+        raise Unsupported("torch moves a scripted module to devices of its own alone", blocked=True)
     if callable(getattr(obj, "to", None)):
         return
 
@@ -163,7 +163,9 @@ def there(stage: TorchScenarioObject, step: steps.There) -> steps.Located:
             return steps.Located(failed=one_line(error))
         kind = "TypeError" if isinstance(refusal, TypeError) else "RuntimeError"
         line = " ".join(str(refusal).split())[:LONGEST]
-        return steps.Located(refused=f"{kind}: {line}{user_code_location(refusal)}")
+        made = getattr(refusal, "made", "")
+        place = f" ({made} makes a tensor on the CPU)" if made else user_code_location(refusal)
+        return steps.Located(refused=f"{kind}: {line}{place}")
 
 
 def _tf32(device: Device) -> bool:
@@ -233,7 +235,7 @@ def _results_elsewhere(call: str, out: Any, device: torch.device) -> tuple[str, 
 def _training_step(stage: TorchScenarioObject, step: steps.Learn) -> None:
     parameters = [parameter for _, parameter in trainable(stage.obj)]
     if not parameters:
-        raise Unsupported("it has no trainable parameters", waits=False)
+        raise Unsupported("it has no trainable parameters", blocked=False)
     dialect = _dialect_on_device(stage)
     call = "log_prob" if dialect.log_prob is not None else dialect.normalizing
     stage.live.afford(call, len(step.x), 1 + 2 * BACKWARD, graphed=True)

@@ -143,7 +143,7 @@ def _functional_call(obj: Any, function: Callable[..., Any], inputs: list[Any]) 
     """Calls the object with its own parameters as arguments, and its stored ones overwritten."""
     owned = modules(obj)
     if not owned:
-        raise Unsupported("it holds no modules", waits=False)
+        raise Unsupported("it holds no modules", blocked=False)
 
     class Caller(nn.Module):
         def __init__(self) -> None:

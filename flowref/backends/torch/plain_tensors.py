@@ -35,7 +35,7 @@ def loose(obj: Any) -> list[tuple[str, torch.Tensor]]:
     return list(found.values())
 
 
-def untold(obj: Any) -> str:
+def undeclared_tensors(obj: Any) -> str:
     """Returns advice for floating tensors outside of modules that may be parameters but are not
     moved, or "". Masks of zeros and ones do not count, nor does a distribution next to the map,
     which is its base.

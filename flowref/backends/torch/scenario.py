@@ -75,7 +75,7 @@ class TorchScenarioObject(lives.ScenarioObject):
         """
         owned = modules(self.obj)
         if not owned:
-            raise Unsupported("it holds no modules", waits=False)
+            raise Unsupported("it holds no modules", blocked=False)
         return owned
 
     def tensor(self, values: Any) -> Any:
@@ -286,7 +286,7 @@ def learn(stage: TorchScenarioObject, step: steps.Learn) -> steps.Trained:
     """
     named = trainable(stage.obj)
     if not named:
-        raise Unsupported("it has no trainable parameters", waits=False)
+        raise Unsupported("it has no trainable parameters", blocked=False)
     live = stage.live
     x: Any = live.tensor(step.x)
     call = "log_prob" if live.dialect.log_prob is not None else live.dialect.normalizing

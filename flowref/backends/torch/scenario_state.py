@@ -39,7 +39,7 @@ def fold(stage: TorchScenarioObject, step: steps.Fold) -> None:
         (found for name in FOLDING if callable(found := getattr(stage.obj, name, None))), None
     )
     if run is None:
-        raise Unsupported("it has no method that folds its layers", waits=False)
+        raise Unsupported("it has no method that folds its layers", blocked=False)
     made = run()
     if isinstance(made, torch.nn.Module):
         stage.obj = made

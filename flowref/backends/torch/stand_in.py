@@ -16,10 +16,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter, tree_map
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from flowref.backends.process import standing_in
 from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.host import ELSEWHERE
+from flowref.model import running_user_line
 
 DEVICE = torch.device("lazy", 0)
 TWO = (
@@ -46,7 +48,11 @@ FROM_LISTS = {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_ten
 
 
 class Misplaced(RuntimeError):
-    """A GPU's error about the device of a tensor."""
+    """A GPU's error about the device of a tensor. ``made``: the line of user code that made the
+    tensor on the CPU, ``flow.py:12``, or "".
+    """
+
+    made = ""
 
 
 class NotHost(Misplaced, TypeError):
@@ -93,11 +99,28 @@ class Distant(torch.Tensor):
 
 
 class StandIn(Dispatch):
-    """Makes the device available: tensors on it are wrappers."""
+    """Makes the device available: tensors on it are wrappers. ``made``: tensors on the CPU, and the
+    lines of user code that made them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Any = WeakTensorKeyDictionary()
 
     def operation(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """See `operation`."""
-        return operation(func, args, named)
+        """See `operation`. A tensor computed from tensors on the CPU was made where they were."""
+        given = [one for one in tree_iter((args, named)) if isinstance(one, torch.Tensor)]
+        line = next(filter(None, map(self.made.get, given)), "")
+        try:
+            out = operation(func, args, named)
+        except Misplaced as error:
+            error.made = line
+            raise
+        if not given or line:
+            line = line or running_user_line()
+            on_cpu = (one for one in tree_iter(out) if isinstance(one, torch.Tensor))
+            self.made.update({one: line for one in on_cpu if not isinstance(one, Distant)})
+        return out
 
 
 def operation(func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -53,7 +53,7 @@ normalizes_whole_batches = Requirement(
 keeps_statistics = Requirement(
     lambda flow: set(STATISTICS) <= set(flow.normalizer.roles),
     "it keeps no running statistics under a known name",
-    waits=True,
+    blocked=True,
 )
 keeps_some_statistics = Requirement(
     lambda flow: not flow.promises.get("batch-statistics"),
@@ -72,10 +72,10 @@ has_size = Requirement(
 )
 has_parameters = Requirement(lambda flow: flow.trainable, "it has no parameters")
 has_momentum = Requirement(
-    lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", waits=True
+    lambda flow: "momentum" in flow.normalizer.roles, "its momentum is not known", blocked=True
 )
 tells_eps = Requirement(  # a fixed map does not show it
-    lambda flow: "eps" in flow.normalizer.roles, "its eps is not known", waits=True
+    lambda flow: "eps" in flow.normalizer.roles, "its eps is not known", blocked=True
 )
 counts = Requirement(
     lambda flow: "num_batches" in flow.normalizer.roles, "it does not count batches"
@@ -117,7 +117,7 @@ def is_not_constant(flow: BatchNormal) -> bool:
     )
 
 
-@requires("its parameters are not one number for each channel of axis 1", waits=True)
+@requires("its parameters are not one number for each channel of axis 1", blocked=True)
 def is_per_channel(flow: BatchNormal) -> bool:
     """Parameters and statistics are one number for each entry of the first axis of an event."""
     values = flow.play([Roles()])[0]
@@ -162,7 +162,7 @@ def unexplained(flow: BatchNormal) -> list[str]:
     ]
 
 
-@requires("its weight or its bias is not known", waits=True)
+@requires("its weight or its bias is not known", blocked=True)
 def names_its_parameters(flow: BatchNormal) -> bool:
     """Weight and bias are known, or no tensor is left that could be one."""
     unnamed = unexplained(flow)
@@ -171,7 +171,9 @@ def names_its_parameters(flow: BatchNormal) -> bool:
     return True
 
 
-@requires("its output is not scaled by its weight and shifted by its bias as they are", waits=True)
+@requires(
+    "its output is not scaled by its weight and shifted by its bias as they are", blocked=True
+)
 def uses_its_parameters(flow: BatchNormal) -> bool:
     """The tensors in the roles of weight and bias scale and shift the output, in train or in eval
     mode.
@@ -221,7 +223,7 @@ def _response(flow: BatchNormal, role: str, value: float) -> tuple[Array, Array 
     return played[2], Parameters.of(flow, played[3]).running_mean
 
 
-@requires("its eps enters more than the variance", waits=True)
+@requires("its eps enters more than the variance", blocked=True)
 def adds_eps_to_the_variance_alone(flow: BatchNormal) -> bool:
     """Some layers add eps to their weight as well, which keeps it from zero; a batch of huge
     spread shows that.

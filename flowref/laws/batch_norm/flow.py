@@ -142,7 +142,7 @@ def train_inverse_policy(flow: BatchNormal, batch: Batch) -> Residual:
 has_few_entries = Requirement(
     lambda flow: int(np.prod(flow.event_shape)) * 3 <= ENTRIES,
     "its events are too large for the Jacobian of a whole batch",
-    waits=True,
+    blocked=True,
 )
 
 

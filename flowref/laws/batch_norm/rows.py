@@ -44,7 +44,7 @@ def accepted_row_count(flow: BatchNormal) -> int:
         _, refused = attempt(output, flow, x, Train())
         if not refused:
             return rows
-    raise Unsupported(f"it refuses {ROWS[-1]} rows ({refused})", waits=False)
+    raise Unsupported(f"it refuses {ROWS[-1]} rows ({refused})", blocked=False)
 
 
 @batch_norm_law(
@@ -70,7 +70,7 @@ def rows_in_place(flow: BatchNormal, batch: Batch) -> Residual:
         share = (rows * out).sum(1) / np.sqrt((rows**2).sum(1) * (out**2).sum(1))
     share = np.abs(share[np.isfinite(share)].astype(np.float64))
     if not share.size:
-        raise Unsupported("in train mode it returns a constant", waits=False)
+        raise Unsupported("in train mode it returns a constant", blocked=False)
     low = float(share.min())
     note = f"of {len(x)} rows in train mode, input and output correlate by {low:.2f} in a channel"
     if low >= EXPLAINED and (strays := _strays(flow, x, np.asarray(y, dtype=np.float64))):
@@ -126,7 +126,7 @@ def every_row_enters(flow: BatchNormal, batch: Batch) -> Residual:
         return differ(before, after(other))
 
     if not moves(slice(None)):
-        raise Unsupported("a train-mode batch does not change eval mode", waits=False)
+        raise Unsupported("a train-mode batch does not change eval mode", blocked=False)
     asked = (0, len(x) // 3, len(x) // 2, len(x) - 1)
     seen = [moves(row) for row in asked]
     # An average over many parts may have forgotten an earlier one.

@@ -70,7 +70,7 @@ def closed_ends(flow: Bijection, batch: Batch) -> Residual:
                 )
             jumps = np.maximum(jumps, wrong)
     if not seen:
-        raise Unsupported("it rejects the ends of its domain, or has no limit there", waits=False)
+        raise Unsupported("it rejects the ends of its domain, or has no limit there", blocked=False)
     return Residual(jumps, note=note)
 
 

@@ -25,11 +25,13 @@ def element(flow: Flow, shape: tuple[int, ...], seed: int) -> Callable[[Array], 
     """
     group, rng = flow.promises.get("equivariant"), np.random.default_rng(seed)
     if flow.domain.kind != "real":
-        raise Unsupported("its domain is not all of space, on which a group would act", waits=False)
+        raise Unsupported(
+            "its domain is not all of space, on which a group would act", blocked=False
+        )
     if group == "sign":
         return lambda x: -x
     if not shape:
-        raise Unsupported(f"no {group} acts on single numbers", waits=False)
+        raise Unsupported(f"no {group} acts on single numbers", blocked=False)
     if group == "permutation":
         cycle = rng.permutation(shape[0])
         order = np.empty_like(cycle)

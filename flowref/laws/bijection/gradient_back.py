@@ -112,5 +112,5 @@ def gradient_at(
     gradient, refused = attempt(flow.vjp, "inverse", z, batch.context, *cotangents)
     if refused:
         words = "overwrites what autograd needs" if in_place(RuntimeError(refused)) else refused
-        raise Unsupported(f"it cannot be differentiated here ({words})", waits=False)
+        raise Unsupported(f"it cannot be differentiated here ({words})", blocked=False)
     return known, np.asarray(gradient, dtype=np.float64)

@@ -54,7 +54,7 @@ def no_gap(flow: Invertible, batch: Batch) -> Residual:
     halfway. Jumps without a gap, and wide gaps, are permitted.
     """
     if flow.domain.kind not in ("real", "interval", "positive", "unit"):
-        raise Unsupported("its domain has no neighbors along all axes", waits=False)
+        raise Unsupported("its domain has no neighbors along all axes", blocked=False)
     x, context, rows = batch.x, batch.context, len(batch.x)
     here = images_or_nan(flow, x, context)
     step = BESIDE * (1 + np.abs(x))
@@ -89,7 +89,7 @@ def images_or_nan(flow: Invertible, x: Array, context: Array | None) -> Array:
     out, error = attempt(flow.forward, x + 0.0, context)
     value = np.full(x.shape, np.nan) if error else np.asarray(out.value, dtype=np.float64)
     if value.shape != x.shape:
-        raise Unsupported("its latents have another shape than its points", waits=False)
+        raise Unsupported("its latents have another shape than its points", blocked=False)
     return value
 
 

@@ -124,7 +124,7 @@ def log_det(flow: Differentiable, batch: Batch) -> Residual:
 
 @requires(
     "its inverse is promised to be iterative; map/log-det[antisymmetry] judges its log-det",
-    waits=True,
+    blocked=True,
 )
 def inverse_in_closed_form(flow: Flow) -> bool:
     """An iterative inverse is differentiated only as far as it converged."""

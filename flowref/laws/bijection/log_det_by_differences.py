@@ -43,7 +43,7 @@ class PulledBijection(Bijection, Pulling, Protocol):
 OPEN, ORDINARY = 1e-3, 32.0
 
 
-@requires("its events are too large for differences", waits=True)
+@requires("its events are too large for differences", blocked=True)
 def small(flow: Flow) -> bool:
     """A Jacobian by differences takes several calls per coordinate. For larger events, one
     vector-Jacobian product decides whether laws by autograd apply.
@@ -51,7 +51,7 @@ def small(flow: Flow) -> bool:
     if int(np.prod(flow.event_shape)) <= DIFFERENCE_SIZE:
         return True
     if autograd_differentiates(flow):
-        raise Unsupported("autograd gives its Jacobian", waits=False)
+        raise Unsupported("autograd gives its Jacobian", blocked=False)
     return False
 
 
@@ -95,12 +95,12 @@ def log_det_by_differences(flow: Bijection, batch: Batch) -> Residual:
     r"""If autograd records no graph of a map, its log-det is still $\log|\det \partial f /
     \partial x|$ as differences measure it, in either direction, and not nan.
     """
-    first = log_det_gaps(flow, aside(flow, batch.x, batch.seed), batch.context)
+    first = log_det_gaps(flow, displaced_points(flow, batch.x, batch.seed), batch.context)
     if not first:
-        raise Unsupported("autograd gives its Jacobian", waits=False)
+        raise Unsupported("autograd gives its Jacobian", blocked=False)
     gap, left = np.stack([one[0] for one in first], 1), np.stack([one[1] for one in first], 1)
     if (np.abs(gap) > left).any():  # a kink at one point is none next to it
-        again = log_det_gaps(flow, aside(flow, batch.x, batch.seed + 1), batch.context)
+        again = log_det_gaps(flow, displaced_points(flow, batch.x, batch.seed + 1), batch.context)
         other, slack = (np.stack([one[way] for one in again], 1) for way in (0, 1))
         other = np.where(np.isnan(other), 0.0, other)
         better = np.abs(other) / slack < np.abs(gap) / left
@@ -129,7 +129,7 @@ def log_det_gaps(flow: Bijection, x: Array, context: Array | None) -> list[tuple
     return [one for one in ways if one is not None]
 
 
-def aside(flow: Flow, x: Array, seed: int) -> Array:
+def displaced_points(flow: Flow, x: Array, seed: int) -> Array:
     """Points moved by more than the steps of differences, where the domain allows it, ``(n,
     *event)``.
     """

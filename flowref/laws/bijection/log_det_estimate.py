@@ -161,11 +161,11 @@ def drawn_in_training(flow: Living, batch: Batch) -> None:
     outs, refused = attempt(repeated_calls, flow, whole, FEW, "forward", Train())
     ladjs = [np.asarray(out.ladj) for out in outs if out.ladj is not None]
     if refused or len(ladjs) < len(outs):
-        raise Unsupported("in train mode it raises, or returns no log-det", waits=False)
+        raise Unsupported("in train mode it raises, or returns no log-det", blocked=False)
     if not all(np.allclose(evaluated, out.value, STILL, STILL, True) for out in outs):
-        raise Unsupported("training changes the map itself", waits=False)
+        raise Unsupported("training changes the map itself", blocked=False)
     if all(np.allclose(ladjs[0], other, STILL, STILL, True) for other in ladjs[1:]):
-        raise Unsupported("in train mode its log-det is not drawn", waits=False)
+        raise Unsupported("in train mode its log-det is not drawn", blocked=False)
 
 
 @law(
@@ -294,7 +294,7 @@ def refuse_large(batch: Batch) -> None:
     """Raise `Unsupported` if events are too large for a Jacobian."""
     if batch.x[0].size > WHOLE:
         raise Unsupported(
-            f"its events have {batch.x[0].size} entries, too many for a Jacobian", waits=True
+            f"its events have {batch.x[0].size} entries, too many for a Jacobian", blocked=True
         )
 
 

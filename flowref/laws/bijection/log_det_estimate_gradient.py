@@ -186,7 +186,7 @@ def derivatives_in_fixed_state(
     weights = usable.astype(np.float64)
     slope, refused = attempt(flow.slope, *inputs, seed, weights)
     if refused:
-        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+        raise Unsupported(f"it cannot be differentiated here ({refused})", blocked=False)
     slope = log_det_sign(flow) * slope
 
     def total_at(t: float) -> float:

@@ -103,7 +103,7 @@ def derivative(flow: Differentiable, x: Array, context: Array | None) -> Array:
         raise Unsupported(
             f"its Jacobian has {x[0].size} x {x[0].size} entries: the sign of its determinant is asked "
             f"of up to {WHOLE} entries a side; build it smaller",
-            waits=True,
+            blocked=True,
         )
     try:
         return flow.jacobian("forward", x, context)

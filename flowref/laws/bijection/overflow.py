@@ -103,7 +103,7 @@ def far_log_det(flow: Bijection, batch: Batch) -> Residual:
         seen |= bool(good.any())
         lost += [one for one in first_lost(x, np.where(good, ladj, 0.0)) if one[2] > LOW]
     if not seen:
-        raise Unsupported("it raises, or is not finite, far out", waits=False)
+        raise Unsupported("it raises, or is not finite, far out", blocked=False)
     return _nearest_loss_residual(lost, len(batch.x), "the log-det")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowref.laws.bijection.excuses import Trip, lost_latents, round_trip_excuses
+from flowref.laws.bijection.round_trip_exemptions import Trip, lost_latents, round_trip_exemptions
 from flowref.laws.bijection.search_reach import same_shape
 from flowref.laws.common.arithmetic import (
     TINY,
@@ -67,7 +67,7 @@ def inverse_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(flow, batch.x) + unit(flow),
         decidable=usable,
-        excused=round_trip_excuses(
+        exempt=round_trip_exemptions(
             flow, Trip(forward, batch.x, back, y, batch.context, promised_accuracy(flow))
         ),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": back},
@@ -107,7 +107,7 @@ def forward_roundtrip(flow: Invertible, batch: Batch) -> Residual:
         scale=rows_max(z),
         allowed=slack,
         decidable=usable & finite_rows(z) & (finite_rows(x) if flow.codomain is None else True),
-        excused=lost_latents(
+        exempt=lost_latents(
             flow, Trip(inverse, z, again, x, batch.context, promised_accuracy(flow))
         ),
         observed={"z": z, "inverse(z)": x, "f(inverse(z))": again},
@@ -225,7 +225,7 @@ def batch_dimensions(flow: Bijection, batch: Batch) -> Residual:
     )
     deep, refused = attempt(flow.forward, batch.x.reshape(*lead, *flow.event_shape), context)
     if refused:
-        raise Unsupported(f"it rejects points in two batch dimensions ({refused})", waits=False)
+        raise Unsupported(f"it rejects points in two batch dimensions ({refused})", blocked=False)
     value = np.asarray(deep.value)
     if value.shape[:2] != lead or value.size != flat.value.size:
         return Residual(

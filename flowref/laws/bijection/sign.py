@@ -32,10 +32,10 @@ def declared_sign(flow: SignedBijection, batch: Batch) -> Residual:
     """A transform with sign +1 increases in each coordinate, one with sign -1 decreases."""
     signs = np.asarray(flow.sign(), dtype=np.float64)
     if not np.isfinite(signs).all():
-        raise Unsupported("it declares no sign", waits=False)
+        raise Unsupported("it declares no sign", blocked=False)
     rows, shape = len(batch.x), batch.x.shape
     if flow.latent_shape != flow.event_shape:
-        raise Unsupported("its latents have another shape than its events", waits=False)
+        raise Unsupported("its latents have another shape than its events", blocked=False)
     signs = np.broadcast_to(signs, shape)
     here = np.asarray(flow.forward(batch.x, batch.context).value, dtype=np.float64)
     wrong, seen = np.zeros(rows), np.zeros(rows, dtype=bool)

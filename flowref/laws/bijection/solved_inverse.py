@@ -56,20 +56,20 @@ def solved_inverse_gradient(flow: DifferentiableInvertible, batch: Batch) -> Res
     matrix, error = attempt(flow.jacobian, "inverse", image, batch.context)
     if error:
         reason = f"autograd cannot differentiate its inverse ({error})"
-        raise Unsupported(reason, waits=False)
+        raise Unsupported(reason, blocked=False)
     if offers(
         flow, PulledInverse
     ):  # JAX differentiates loops of unknown length in forward mode only
         _, error = attempt(flow.vjp, "inverse", image, batch.context, np.ones_like(image), None)
         if error:
-            raise Unsupported(f"no gradient passes through its inverse ({error})", waits=False)
+            raise Unsupported(f"no gradient passes through its inverse ({error})", blocked=False)
     inverse = square_matrices(matrix).astype(np.float64)
     product = inverse @ forward
     size = (np.abs(inverse) @ np.abs(forward)).reshape(len(y), -1).max(1)
     # A row of zeros means that no gradient was recorded: the search ran without.
     lost = (np.abs(inverse).max(2) == 0).any(1)
     if lost.all():
-        raise Unsupported("its inverse records no gradient", waits=False)
+        raise Unsupported("its inverse records no gradient", blocked=False)
     near = (rows_max(batch.x) <= REACH) & (size < CONDITION) & ~lost
     usable &= near & finite_rows(forward, inverse) & brought_back(back, batch.x)
     off = np.abs(product - np.eye(product.shape[-1])).reshape(len(y), -1).max(1)

@@ -43,7 +43,7 @@ class Differentiated(Bijection, Pulling, Protocol):
     """A map with vector-Jacobian products."""
 
 
-@requires("its calls are too expensive to be made in this circumstance as well", waits=True)
+@requires("its calls are too expensive to be made in this circumstance as well", blocked=True)
 def affords_dozen_calls(flow: Flow) -> bool:
     """A case may make a dozen calls to decide whether it applies."""
     return not sparing(flow)
@@ -56,7 +56,7 @@ def mode_matters(flow: Flow) -> bool:
     """
     if flow.mode_matters is None:
         raise Unsupported(
-            "in its framework a mode is an argument of calls, which is not set", waits=False
+            "in its framework a mode is an argument of calls, which is not set", blocked=False
         )
     return flow.mode_matters()
 
@@ -77,7 +77,7 @@ def rows_alone(flow: Flow) -> bool:
     if key not in _ALONE:
         _ALONE[key] = _seen_alone.unmet(flow)
     if (seen := _ALONE[key]) is not None:
-        raise Unsupported(seen.reason, waits=seen.waits)
+        raise Unsupported(seen.reason, blocked=seen.blocked)
     return True
 
 
@@ -156,13 +156,13 @@ def records_on_request(flow: Flow) -> bool:
     return flow.mode_matters is not None
 
 
-@requires("its calls are too expensive to be made at a thousand points at once", waits=True)
+@requires("its calls are too expensive to be made at a thousand points at once", blocked=True)
 def light(flow: Flow) -> bool:
     """A call with a thousand points costs no more than a heavy call with one batch."""
     return not sparing(flow, ROW_OPERATIONS // MANY_ROWS)
 
 
-@requires("its calls are too expensive to be made at a thousand points many times", waits=True)
+@requires("its calls are too expensive to be made at a thousand points many times", blocked=True)
 def lighter(flow: Flow) -> bool:
     """A dozen calls with a thousand points cost no more than that."""
     return not sparing(flow, ROW_OPERATIONS // (MANY_ROWS * OFTEN))

@@ -173,7 +173,7 @@ def probes(
                 f"{which} {error}" if taken is not None else f"{which} raises {error}"
             )
     if not ready:
-        raise Unsupported("it offers no call that can be made here", waits=False)
+        raise Unsupported("it offers no call that can be made here", blocked=False)
     return ready
 
 

@@ -51,7 +51,7 @@ class Quotient(NamedTuple):
     slopes: Array
     gaps: Array
 
-    def beside(self, claimed: Array) -> Quotient:
+    def confirmed_by_smaller_steps(self, claimed: Array) -> Quotient:
         """With a finer estimate in rows where that confirms ``claimed``: two steps across the same
         kinks agree by chance.
         """

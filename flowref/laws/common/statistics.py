@@ -91,7 +91,7 @@ class Finding:
     doubt: str = ""
 
     @property
-    def accuses(self) -> bool:
+    def violates(self) -> bool:
         """Whether the excess is above 1."""
         return not (np.asarray(self.excess) <= 1).all()
 
@@ -99,7 +99,7 @@ class Finding:
         """The residual of a law on a batch of ``rows``; ``allowed``: of the excess; ``details``:
         other fields of it. Raises `Undecidable` for a violation with a doubt.
         """
-        if self.doubt and self.accuses:
+        if self.doubt and self.violates:
             raise Undecidable(self.doubt)
         value = np.full(np.shape(self.excess) or rows, self.excess, dtype=np.float64)
         return Residual(

@@ -23,6 +23,8 @@ class CompositeInvertible(Composite, Invertible, Protocol):
     """An invertible composite."""
 
 
+# Values are the same if they differ by less than this share of what their log-dets differ by.
+NEGLIGIBLE = 1e-6
 CHAIN_RULE = "chain rule: log|det J(g o f)(x)| = log|det J g(f(x))| + log|det J f(x)|"
 
 
@@ -73,14 +75,17 @@ def additive(flow: Composite, batch: Batch) -> Residual:
     silent = any(out.ladj is None for out in outs) or flow.certainty.estimate
     ladjs = [np.zeros(len(x)) if silent else returned(out, len(x)) for out in outs]
     claimed, total = ladjs[0], np.sum(ladjs[1:], axis=0)
-    gap = np.concatenate(
-        [(whole.value - x).reshape(len(x), -1), (claimed - total)[:, None]], axis=1
-    )
+    moved, missing = (whole.value - x).reshape(len(x), -1), claimed - total
+    decidable = finite_rows(whole.value, x, total)
+    # Log-dets of two different maps do not measure an error in nats.
+    same = rows_max(moved)[decidable].max(initial=0.0) <= NEGLIGIBLE * np.abs(
+        missing[decidable]
+    ).max(initial=0.0)
     return Residual(
-        gap,
+        np.concatenate([moved, missing[:, None]], axis=1),
         scale=4 + rows_max(x) + np.where(np.isfinite(total), np.abs(total), 0.0),
-        decidable=finite_rows(whole.value, x, total),
-        nats=None if silent else claimed - total,
+        decidable=decidable,
+        nats=missing if same and not silent else None,
         observed={"composite": claimed, "sum over parts": total},
     )
 
@@ -166,7 +171,7 @@ def empty_is_identity(flow: Arranged, batch: Batch) -> Residual:
         raise
     except Exception as error:  # rejecting an empty chain is permitted
         reason = f"its library refuses an empty chain: {type(error).__name__}"
-        raise Unsupported(reason, waits=False) from error
+        raise Unsupported(reason, blocked=False) from error
     return differing(out, Mapped(batch.x, np.zeros(len(batch.x))), batch.x)
 
 

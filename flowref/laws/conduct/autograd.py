@@ -108,7 +108,7 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
     gradient = np.asarray(gradient, dtype=np.float64)
     with np.errstate(all="ignore"):
         along = (gradient * direction).reshape(rows, -1).sum(1)
-        difference = difference.beside(along)
+        difference = difference.confirmed_by_smaller_steps(along)
         slope = difference.slope
         # An iterative inverse has the roughness of its tolerance.
         rough = probe.tolerance * (1 + np.abs(slope)) / STEPS_DOWN[-1]

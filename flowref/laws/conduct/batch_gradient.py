@@ -56,14 +56,14 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
     derivative of the outputs of all rows together.
     """
     if rows_alone(flow):
-        raise Unsupported("in train mode rows are independent", waits=False)
+        raise Unsupported("in train mode rows are independent", blocked=False)
     rng = np.random.default_rng(batch.seed)
     x = draw_points(flow.domain, (ROWS, *flow.event_shape), rng)
     shape = flow.context_shape
     context = None if shape is None else rng.standard_normal((ROWS, *shape))
     probe = probe_of(flow, "forward", x, context)
     if changes_between_calls(flow, probe):
-        raise Unsupported("in train mode a call changes what the next one returns", waits=False)
+        raise Unsupported("in train mode a call changes what the next one returns", blocked=False)
     out = probe()
     weights, each = rng.standard_normal(np.shape(out.value)), rng.standard_normal(ROWS)
     has_log_det = out.ladj is not None and np.shape(out.ladj)[:1] == (ROWS,)
@@ -81,7 +81,7 @@ def batch_gradient(flow: Trained, batch: Batch) -> Residual:
     if refused:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     along = np.array([float((np.asarray(found) * direction).sum())])
-    difference = difference.beside(along)
+    difference = difference.confirmed_by_smaller_steps(along)
     size = np.linalg.norm(np.asarray(found)) * np.linalg.norm(direction)
     allowed = DOUBT * difference.error + OFF * (size + np.abs(difference.slope))
     if not difference.resolved(allowed).all():

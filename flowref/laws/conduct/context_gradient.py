@@ -72,7 +72,7 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
-        raise Unsupported("it takes no context", waits=False)
+        raise Unsupported("it takes no context", blocked=False)
     context = np.clip(np.asarray(context, np.float64), -MODERATE, MODERATE)
     probe = probe_of(flow, which, batch.x, context)
     if probe.tolerance:
@@ -93,12 +93,12 @@ def context_gradient(flow: Pulling, batch: Batch) -> Residual:
     ones = np.ones(rows) if own else None
     gradient, refused = attempt(flow.vjp, which, batch.x, context, weights, ones, "context")
     if refused:
-        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+        raise Unsupported(f"it cannot be differentiated here ({refused})", blocked=False)
     gradient = np.asarray(gradient, dtype=np.float64)
     if not gradient.any():
-        raise Unsupported("it passes no gradient on to the context", waits=False)
+        raise Unsupported("it passes no gradient on to the context", blocked=False)
     along = (gradient * direction).reshape(rows, -1).sum(1)
-    difference = difference.beside(along)
+    difference = difference.confirmed_by_smaller_steps(along)
     with np.errstate(all="ignore"):
         rounding = 2.0**-47 * (1 + np.abs(measure(context))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (
@@ -127,7 +127,7 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
-        raise Unsupported("it takes no context", waits=False)
+        raise Unsupported("it takes no context", blocked=False)
     context = np.clip(np.asarray(context, np.float64), -MODERATE, MODERATE)
     direction = unit_directions(context.shape, batch.seed)
     values = []
@@ -144,7 +144,7 @@ def context_reached(flow: Pulling, batch: Batch) -> Residual:
     ones = np.ones(rows) if own else None
     gradient, refused = attempt(flow.vjp, which, batch.x, context, weights, ones, "context")
     if refused:
-        raise Unsupported(f"it cannot be differentiated here ({refused})", waits=False)
+        raise Unsupported(f"it cannot be differentiated here ({refused})", blocked=False)
     lost = moves & (not np.asarray(gradient).any())
     note = f"{which} moves with the context, and passes no gradient on to it"
     return flags(lost, rows, note, trivial=~moves)
@@ -171,7 +171,7 @@ def context_used(flow: Flow, batch: Batch) -> Residual:
     which = judged_call(flow)
     rows, context = len(batch.x), batch.context
     if context is None:
-        raise Unsupported("it takes no context", waits=False)
+        raise Unsupported("it takes no context", blocked=False)
     shape = np.shape(context)
     context = np.asarray(context, np.float64).reshape(rows, -1)
 

@@ -52,7 +52,7 @@ def device_follow(flow: Living, batch: Batch) -> Residual:
     effort=1,
     size=3,
     scales=GIVEN,
-    source="torch.randn(n, d) draws on the processor, whatever device the parameters are on",
+    source="torch.randn(n, d) draws on the CPU, whatever device the parameters are on",
 )
 def device_unmentioned(flow: Living, batch: Batch) -> Residual:
     """After .to(device), calls and training steps run and return there. For code that mentions no
@@ -68,7 +68,7 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
     (moved,) = flow.play([Move(flow.device)])
     intended = bool(flow.device) or moved
     if intended != meant:
-        raise Unsupported(MEANT if intended else UNMENTIONED, waits=False)
+        raise Unsupported(MEANT if intended else UNMENTIONED, blocked=False)
     found = Found()
     for probe in _probes(flow, batch):
         run = probe.step()
@@ -78,7 +78,7 @@ def device_residual(flow: Living, batch: Batch, meant: bool) -> Residual:
         found.look(
             flow, "a training step", [Train(), learn], [Train(), Move(flow.device), There(learn)]
         )
-    return found.residual(len(batch.x), "after .to(device) {}")
+    return found.residual(len(batch.x), f"{_place(flow)} {{}}")
 
 
 @law(
@@ -100,7 +100,7 @@ def device_after_use(flow: Living, batch: Batch) -> Residual:
         found.look(
             flow, probe.name, [Move(flow.device), There(run)], [run, Move(flow.device), There(run)]
         )
-    return found.residual(len(batch.x), "after a call on the processor and .to(device) {}")
+    return found.residual(len(batch.x), f"after a call on the CPU, {_place(flow)} {{}}")
 
 
 @law(
@@ -123,19 +123,19 @@ def device_agrees(flow: Living, batch: Batch) -> Residual:
         if first.tf32 and flow.dtype == "float32":
             raise Unsupported(
                 "torch.backends.cuda.matmul.allow_tf32 or cudnn.allow_tf32 is on: products are of 10 bits",
-                waits=True,
+                blocked=True,
                 remedy="switch both off, or judge in float64",
             )
         yield life[0], first.out
         yield first.out, second.out
 
     probed = [one for one in probes(flow, batch, calls=POINTWISE) if not random(flow, one)]
-    return agree(probed, outcomes, f"on {flow.device or 'another device'} its results differ")
+    return agree(probed, outcomes, f"{_place(flow)} its results differ")
 
 
 class Found:
     """Observations on another device. ``wrong``: faults and the names of their calls; ``unknown``:
-    what cannot be judged, and why; ``judged``: number of calls that ran; ``waits``: see
+    what cannot be judged, and why; ``judged``: number of calls that ran; ``blocked``: see
     `Unsupported`.
     """
 
@@ -143,7 +143,7 @@ class Found:
         self.wrong: dict[str, list[str]] = {}
         self.unknown: dict[str, list[str]] = {}
         self.judged = 0
-        self.waits = True
+        self.blocked = True
 
     def look(self, flow: Living, name: str, plain: list[Step[Any]], there: list[Step[Any]]) -> None:
         """Run a history on another device, and if it fails the history ``plain`` without it, which
@@ -156,7 +156,7 @@ class Found:
                 return
         except Unsupported as error:
             failed = str(error)
-            self.waits &= error.waits is not False
+            self.blocked &= error.blocked is not False
         if wrong or failed:
             (self.wrong if wrong else self.unknown).setdefault(wrong or failed, []).append(name)
         else:
@@ -169,12 +169,16 @@ class Found:
         )
         if not (self.wrong or self.judged):
             raise Unsupported(
-                next(iter(self.unknown), "none of its calls is judged"), waits=self.waits
+                next(iter(self.unknown), "none of its calls is judged"), blocked=self.blocked
             )
         seen = [f"{listed_names(names)} {what}" for what, names in self.wrong.items()]
         return absent(
             seen, rows, note, method=unknown and f"not judged on another device: {unknown}"
         )
+
+
+def _place(flow: Living) -> str:
+    return f"on {flow.device or 'a simulated GPU'}"
 
 
 def _device_faults(flow: Living, life: list[Step[Any]]) -> tuple[str, str]:
@@ -189,7 +193,7 @@ def _device_step_fault(one: Located) -> str:
     """The fault of a step on another device."""
     if one.refused:
         return f"raised {one.refused}"
-    return f"returned its {' and '.join(one.left)} on the processor" if one.left else ""
+    return f"returned its {' and '.join(one.left)} on the CPU" if one.left else ""
 
 
 def _probes(flow: Flow, batch: Batch) -> list[Probe]:

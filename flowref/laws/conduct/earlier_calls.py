@@ -30,7 +30,7 @@ def earlier_calls(flow: Living, batch: Batch) -> Residual:
     other points, and is not changed by later ones.
     """
     if len(batch.x) < 2:
-        raise Unsupported("there is only one point", waits=False)
+        raise Unsupported("there is only one point", blocked=False)
     probed = probes(flow, batch, calls=WITH_KERNELS)
     # Points are shifted by one row, so that each is accepted; the calls are made in reverse order,
     # so that the state left by another one is still present.

@@ -23,6 +23,6 @@ def equality(flow: Living, batch: Batch) -> Residual:
     """
     (seen,) = flow.play([Compare()])
     if not seen.own:
-        raise Unsupported("it equals only itself, as objects do", waits=False)
+        raise Unsupported("it equals only itself, as objects do", blocked=False)
     wrong = len(seen.strangers) > 1 or "a bare object" in seen.strangers
     return flags(wrong, len(batch.x), f"it is equal to {' and to '.join(seen.strangers)}")

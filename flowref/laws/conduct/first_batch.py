@@ -50,14 +50,14 @@ def first_batch_scale(flow: LivingBijection, batch: Batch) -> Residual:
     rows.
     """
     if flow.domain.kind != "real":
-        raise Unsupported("its domain is not all reals", waits=False)
+        raise Unsupported("its domain is not all reals", blocked=False)
     asked = probe_with_one_context(flow, batch, flow.normalizing)
     again = asked.at(3.0 * asked.points[::-1] + 1.0)
     run = asked.step()
     steps = [State(), Train(), run, State(), again.step(), State()]
     state, _, out, settled, _, later = played(flow, steps, fresh=True)
     if not changed(state, settled) or changed(settled, later):
-        raise Unsupported("its first batch does not initialize it", waits=False)
+        raise Unsupported("its first batch does not initialize it", blocked=False)
     x, y = asked.points, np.asarray(out.value, dtype=np.float64)
     notes = list(
         filter(

@@ -38,7 +38,7 @@ class LivingDensity(Density, Living, Protocol):
     """A log-density that can be called repeatedly."""
 
 
-@requires("another law checks its forward map", waits=False)
+@requires("another law checks its forward map", blocked=False)
 def density_alone(flow: Flow) -> bool:
     """With a forward map, first_batch_scale asks more."""
     return "forward" not in flow.calls
@@ -63,14 +63,14 @@ def first_batch_layers(flow: LivingDensity, batch: Batch) -> Residual:
     Judged are layers that are affine in each entry of their input, with one context for all rows.
     """
     if flow.domain.kind != "real":
-        raise Unsupported("its domain is not all reals", waits=False)
+        raise Unsupported("its domain is not all reals", blocked=False)
     asked = probe_with_one_context(flow, batch, "log_prob")
     again = asked.at(3.0 * asked.points[::-1] + 1.0)
     steps = [State(), Train(), asked.step(), State(), again.step(), State()]
     state, _, _, settled, _, later = played(flow, steps, fresh=True)
     names = changed(state, settled)
     if not names or changed(settled, later):
-        raise Unsupported("its first batch does not initialize it", waits=False)
+        raise Unsupported("its first batch does not initialize it", blocked=False)
     note = of_layers(flow, asked, names)
     return flags(bool(note), len(batch.x), note)
 

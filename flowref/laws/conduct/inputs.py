@@ -167,7 +167,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
         taken = -1
         for row in dict.fromkeys([*range(min(rows, 3)), min(3, rows - 1), farthest]):
             pair, refused = attempt(probe.rows(np.array([row, row])))
-            if refused and _taken_beside(probe, row, taken):
+            if refused and _accepted_next_to(probe, row, taken):
                 bad[row] = 1
                 notes.append(
                     f"{probe.name} rejects a point that it accepts next to another: {refused}"
@@ -185,7 +185,7 @@ def batch_one(flow: Flow, batch: Batch) -> Residual:
     return flags(bad, rows, "; ".join(notes[:1]))
 
 
-def _taken_beside(probe: Probe, row: int, other: int) -> bool:
+def _accepted_next_to(probe: Probe, row: int, other: int) -> bool:
     """Whether a rejected point is accepted next to another one."""
     return other >= 0 and not attempt(probe.rows(np.array([row, other])))[1]
 
@@ -332,7 +332,7 @@ def undeclared(flow: Flow) -> bool:
     applies=undeclared,
     source="where no domain is declared, all finite points are in it",
 )
-def domain_told(flow: Bijection, batch: Batch) -> Residual:
+def domain_declared(flow: Bijection, batch: Batch) -> Residual:
     """A map without a declared domain accepts every finite point: rejected points lie outside a
     domain that should be declared.
     """

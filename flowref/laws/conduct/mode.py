@@ -262,7 +262,7 @@ def first_call_in_eval(flow: Living, batch: Batch) -> Residual:
     return absent(changed(before, after), len(batch.x), "the first evaluation changed {}")
 
 
-@requires(not_estimator.otherwise, waits=True)
+@requires(not_estimator.otherwise, blocked=True)
 def compares_rows(flow: Flow) -> bool:
     """Rows are independent, or members of an unordered set."""
     if not flow.promises.get("set"):

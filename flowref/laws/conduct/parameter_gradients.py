@@ -211,7 +211,7 @@ def parameters_reached(flow: LivingParametric, batch: Batch) -> Residual:
             names |= set(life[-1].gradients)
             alive |= reached(life[-1])
     if not names:
-        raise Unsupported("it refuses to be trained here", waits=False)
+        raise Unsupported("it refuses to be trained here", blocked=False)
 
     def at(t: float, name: str) -> Array:
         out = flow.along(call, batch.x, batch.context, batch.seed, t, name)

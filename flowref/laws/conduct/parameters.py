@@ -60,9 +60,9 @@ def gradients_finite(flow: Living, batch: Batch) -> Residual:
     if error.startswith(("ValueError", "NotImplementedError")):
         raise Unsupported(f"it refuses to be trained in eval mode ({error})")
     if "modified by an inplace operation" in error:
-        raise Unsupported("its loss overwrites what autograd needs to go back", waits=True)
+        raise Unsupported("its loss overwrites what autograd needs to go back", blocked=True)
     if met_a_graph(error):
-        raise Unsupported("its loss has a graph that it freed itself", waits=True)
+        raise Unsupported("its loss has a graph that it freed itself", blocked=True)
     if error:
         raise RuntimeError(error)
     (outcome,) = life
@@ -143,7 +143,7 @@ def no_dead_parameters(flow: Living, batch: Batch) -> Residual:
         note = f"no parameter ever received a gradient: the backward pass raises {overwritten[0]}"
         return flags(True, len(batch.x), note)
     if names - alive and flow.facts.optional_context:
-        raise Unsupported("its context may reach more: see the case [context]", waits=False)
+        raise Unsupported("its context may reach more: see the case [context]", blocked=False)
     return absent(sorted(names - alive), len(batch.x), "{} never received a gradient")
 
 

@@ -83,7 +83,7 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
     by affine maps or by matrices, their outputs for that batch have the same width and location.
     """
     if flow.domain.kind != "real":
-        raise Unsupported("its domain is not all reals", waits=False)
+        raise Unsupported("its domain is not all reals", blocked=False)
     rng = np.random.default_rng(batch.seed)
     x = SPREAD * rng.standard_normal((ROWS, *flow.event_shape))
     context = None
@@ -111,9 +111,9 @@ def settled(flow: LivingBijection, batch: Batch) -> Residual:
                 trained, late, found[:2], (x, LARGER * x)
             )
             if note and not all(one.moving for one in found):
-                raise Unsupported("train mode does not keep updating its statistics", waits=False)
+                raise Unsupported("train mode does not keep updating its statistics", blocked=False)
             return flags(bool(note), len(batch.x), note)
-    raise Unsupported("older batches still have too much weight in its averages", waits=False)
+    raise Unsupported("older batches still have too much weight in its averages", blocked=False)
 
 
 def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
@@ -124,7 +124,7 @@ def glance(flow: LivingBijection, x: Array, context: Array | None) -> None:
     life = played(flow, [Eval(), run, Train(), run, Eval(), run], fresh=True)
     before, after = (np.asarray(life[index].value, dtype=np.float64) for index in (1, -1))
     if np.array_equal(before, after, equal_nan=True):
-        raise Unsupported("train mode does not change eval mode", waits=False)
+        raise Unsupported("train mode does not change eval mode", blocked=False)
     entrywise_lines(x, after)
 
 
@@ -160,11 +160,11 @@ def of_matrices(flow: LivingBijection, batch: Batch, x: Array) -> Residual:
     outputs, _ = shown_to(flow, points, None, SHOWN[0])
     found = [one for out in outputs if (one := matrix(points, out)) is not None]
     if len(found) < len(outputs):
-        raise Unsupported("its outputs are not affine in the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", blocked=False)
     trained, early, late = found
     size = np.linalg.norm(trained)
     if not size > 0 or np.linalg.norm(late - early) > MOVING * size:
-        raise Unsupported("older batches still have too much weight in its averages", waits=False)
+        raise Unsupported("older batches still have too much weight in its averages", blocked=False)
     factor = float((late * trained).sum() / size**2)
     off = np.linalg.norm(late - factor * trained) > BETWEEN * size
     off |= abs(np.log(max(factor, 1e-300))) > BETWEEN
@@ -184,7 +184,7 @@ def shown_to(
     life = played(flow, steps, fresh=True)
     half = len(first)
     if np.allclose(life[1].value, life[-2].value, rtol=0, atol=0):
-        raise Unsupported("train mode does not change eval mode", waits=False)
+        raise Unsupported("train mode does not change eval mode", blocked=False)
     values = (life[-4], life[half - 2], life[-2])
     outputs = [np.asarray(out.value, dtype=np.float64) for out in values]
     return outputs, statistics_changed(life[half - 1], life[-1])
@@ -209,12 +209,16 @@ def statistics_changed(early: dict[str, Array], late: dict[str, Array]) -> bool:
 def entrywise_lines(x: Array, y: Array) -> Lines:
     """The affine map per entry. Raises `Unsupported` if the output is not affine per entry."""
     if x.shape != y.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
+        raise Unsupported(
+            "its outputs are not affine in the same entry of the input", blocked=False
+        )
     out = by_entry(y)
     slope, _, off = fit_lines(by_entry(x), out)
     spread = np.ptp(out, axis=1)
     if not (off <= BENT * spread).all() or not (spread > 0).all():
-        raise Unsupported("its outputs are not affine in the same entry of the input", waits=False)
+        raise Unsupported(
+            "its outputs are not affine in the same entry of the input", blocked=False
+        )
     return Lines(slope, out.mean(1))
 
 

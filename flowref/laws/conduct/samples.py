@@ -10,7 +10,7 @@ from flowref.laws.common.amounts import stepwise
 from flowref.laws.common.cases import ONE_CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, listed_names
 from flowref.laws.common.probes import Probe, few, probe_of
-from flowref.laws.common.requirements import in_double
+from flowref.laws.common.requirements import IN_DOUBLE, in_double
 from flowref.laws.density.consistency import unconditional, unconditional_or_bound
 from flowref.model import (
     ADVICE,
@@ -123,7 +123,7 @@ def sample_dtype(flow: Sampler, batch: Batch) -> Residual:
         raise Unsupported(f"its calls cannot be observed ({error})")
     narrow = not error and observation.dtypes[0] == "float32"
     note = f"sample raised {error}" if error else "sample returned float32"
-    return flags(bool(error) or narrow, len(batch.x), f"under the float32 default dtype {note}")
+    return flags(bool(error) or narrow, len(batch.x), f"{IN_DOUBLE} {note}")
 
 
 @requires("it has no rsample")

@@ -43,7 +43,7 @@ def double_backward(flow: BijectionPulling, batch: Batch) -> Residual:
             vjp("forward", batch.x, batch.context, *cotangents, "x", direction), dtype=np.float64
         )
         along = (second * direction).reshape(rows, -1).sum(1)
-        difference = difference.beside(along)
+        difference = difference.confirmed_by_smaller_steps(along)
         slope = np.abs(difference.slope)
         rounding = 2.0**-47 * (1 + np.abs(measure(batch.x))) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + 1e-7 * slope

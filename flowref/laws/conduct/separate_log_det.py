@@ -35,11 +35,11 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is only one point", waits=False)
+        raise Unsupported("there is only one point", blocked=False)
     at_once = row_log_dets(flow.forward(batch.x, batch.context), rows)
     late, refused = attempt(flow.log_det_by_method, batch.x, batch.context)
     if refused:  # it detects that its cache is outdated
-        raise Unsupported(f"it refuses to return a log-det later ({refused})", waits=False)
+        raise Unsupported(f"it refuses to return a log-det later ({refused})", blocked=False)
     requested = np.asarray(late, dtype=np.float64)
     requested = (
         np.full(rows, float(requested.sum()))
@@ -47,7 +47,7 @@ def of_its_point(flow: BijectionTellingLate, batch: Batch) -> Residual:
         else requested.reshape(len(requested), -1).sum(1)
     )
     if len(requested) != rows:
-        raise Unsupported("its log-det is a constant", waits=False)
+        raise Unsupported("its log-det is a constant", blocked=False)
     gap = requested - at_once
     note = "requested later, the log-det is that of another call"
     return Residual(

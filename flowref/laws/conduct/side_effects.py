@@ -19,6 +19,7 @@ from flowref.laws.common.probes import (
     probes,
 )
 from flowref.laws.common.requirements import (
+    IN_DOUBLE,
     calculated,
     has_modules,
     has_parameters,
@@ -223,10 +224,10 @@ NARROW = ("float32", "float16", "bfloat16")
 
 # Float32 leaves errors of about 1e-7 in a float64 result; constants with a smaller effect do not
 # matter.
-TORN = 1e-9
+DISAGREEMENT = 1e-9
 
 
-def torn(flow: Flow, batch: Batch) -> str:
+def disagreement_in_default_dtype(flow: Flow, batch: Batch) -> str:
     """A sentence if forward and inverse, or log-det and Jacobian, disagree under the default dtype
     float32 only; else empty.
     """
@@ -234,12 +235,11 @@ def torn(flow: Flow, batch: Batch) -> str:
         return ""
     with flow.usual():
         usual = _gap(flow, batch)
-    if usual <= TORN or (plain := _gap(flow, batch)) >= TORN / 1e3:
+    if usual <= DISAGREEMENT or (plain := _gap(flow, batch)) >= DISAGREEMENT / 1e3:
         return ""
     return (
-        f"under the float32 default dtype forward, inverse and log-det disagree by {usual:.1e}, "
-        "as with a constant rounded in "
-        f"one; under the float64 default dtype by {plain:.1e}"
+        f"{IN_DOUBLE} forward, inverse and log-det disagree by {usual:.1e}, as with a constant "
+        f"rounded in one; with default dtype float64 by {plain:.1e}"
     )
 
 
@@ -288,7 +288,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
     names = ("value", "log-det")
     observations, error = watched(flow, batch, calls=POINTWISE)
     if "dtype" in error:
-        return flags(True, len(batch.x), f"under the float32 default dtype {error}")
+        return flags(True, len(batch.x), f"{IN_DOUBLE} {error}")
     seen = [
         f"the {name} of {which} is {dtype}"
         for which, observation in observations
@@ -303,7 +303,7 @@ def dtype_follow(flow: Flow, batch: Batch) -> Residual:
         trained = watched(flow, batch, training=True, calls=POINTWISE)[0]
         inside = [one for one, observed in trained if _narrow(one.split()[0], observed)]
     seen += [f"float32 arithmetic feeds the float64 result of {which}" for which in inside]
-    if not seen and (apart := torn(flow, batch)):
+    if not seen and (apart := disagreement_in_default_dtype(flow, batch)):
         seen.append(apart)
     return absent(seen, len(batch.x), "{}")
 

@@ -184,7 +184,7 @@ def under_autocast(flow: Flow, batch: Batch) -> Residual:
     """
     half = [one.under(form) for one in single_precision_comparisons(flow, batch) for form in HALVES]
     if not any(half):
-        raise Unsupported("autocast does not change it", waits=False)
+        raise Unsupported("autocast does not change it", blocked=False)
     return lost_digits_residual(len(batch.x), [one for one in half if one is not None])
 
 
@@ -234,7 +234,7 @@ def wide_sums(flow: Flow, batch: Batch) -> Residual:
                 f"the {'log-density' if probe.name == 'log_prob' else f'log-det of {probe.name}'} is added up in half precision"
             )
     if not notes and not error.any():
-        raise Unsupported("it adds nothing up in half precision", waits=False)
+        raise Unsupported("it adds nothing up in half precision", blocked=False)
     return Residual(error, allowed=allowed, nats=error, note=listed_names(notes))
 
 

@@ -59,10 +59,10 @@ def earlier_sizes(flow: Living, batch: Batch) -> Residual:
     """
     rows = len(batch.x)
     if rows < 2:
-        raise Unsupported("there is only one point", waits=False)
+        raise Unsupported("there is only one point", blocked=False)
     probed, error = attempt(probes, flow, batch, calls=POINTWISE)
     if error:
-        raise Unsupported(f"as it is built it refuses to be called ({error})", waits=False)
+        raise Unsupported(f"as it is built it refuses to be called ({error})", blocked=False)
     begin = [Eval()] if flow.stateful else []
     asked = [probe.step() for probe in probed]
     alone, error = attempt(lambda: [flow.play([*begin, one])[-1] for one in asked])
@@ -169,7 +169,7 @@ def memory_by_row(flow: Flow, batch: Batch) -> Residual:
     rows = len(batch.x)
     sizes = planned(flow, BATCHES, BATCHES_OF_HEAVY)
     if sizes[-1][-1] * math.prod(batch.x.shape[1:]) > ENTRIES:
-        raise Unsupported("its events are too large for batches of several dozen", waits=True)
+        raise Unsupported("its events are too large for batches of several dozen", blocked=True)
     worst, named = 0.0, ""
     counted = False
     for probe in probes(flow, batch, complete=False, calls=POINTWISE):

@@ -75,13 +75,13 @@ UNTRAINABLE = "it refuses to be trained here"
 SETTLE, WATCH = 3, 20
 
 
-@requires("its parameters must not be moved", waits=True)
+@requires("its parameters must not be moved", blocked=True)
 def not_fixed(flow: Flow) -> bool:
     """Parameters may be moved unless declared otherwise."""
     return not flow.promises.get("fixed")
 
 
-@requires("its parameters must not be moved", waits=True)
+@requires("its parameters must not be moved", blocked=True)
 def moves_little(flow: Flow) -> bool:
     """Parameters may be moved by the small step of a difference: a solver follows the fields of
     nearby weights.

@@ -46,15 +46,15 @@ def train_log_det_of_matrix(flow: LivingBijection, batch: Batch) -> Residual:
     affine map $A x + b$, the log-det of every row is $\log|\det A|$.
     """
     if len(flow.event_shape) != 1 or flow.event_shape[0] > FEATURES:
-        raise Unsupported("its events are no short vectors", waits=False)
+        raise Unsupported("its events are no short vectors", blocked=False)
     count = ROWS_EACH * (flow.event_shape[0] + 2)
     asked = ordinary_probe(flow, batch.seed, "forward", count)
     run = asked.step()
     fixed, out = played(flow, [Eval(), run])[-1], played(flow, [Train(), run])[-1]
     if np.array_equal(fixed.value, out.value):
-        raise Unsupported("train mode maps a batch like eval mode", waits=False)
+        raise Unsupported("train mode maps a batch like eval mode", blocked=False)
     if out.ladj is None:
-        raise Unsupported("train mode returns no log-det", waits=False)
+        raise Unsupported("train mode returns no log-det", blocked=False)
     return of_matrix(flow, asked.points, out, len(batch.x))
 
 
@@ -64,15 +64,15 @@ def of_matrix(flow: LivingBijection, x: Array, out: Mapped, rows: int) -> Residu
     """
     y = np.asarray(out.value, dtype=np.float64)
     if y.shape != x.shape or not np.isfinite(y).all():
-        raise Unsupported("its outputs are not affine in the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", blocked=False)
     known = np.concatenate([x, np.ones((len(x), 1))], 1)
     solved, *_ = np.linalg.lstsq(known, y, rcond=None)
     if np.abs(known @ solved - y).max() > LEFT * np.abs(y).max():
-        raise Unsupported("its outputs are not affine in the input", waits=False)
+        raise Unsupported("its outputs are not affine in the input", blocked=False)
     expected = float(np.linalg.slogdet(solved[:-1])[1])
     log_dets = np.asarray(reported(flow, out, len(x)), dtype=np.float64)
     if not np.isfinite(expected) or not np.isfinite(log_dets).all():
-        raise Unsupported("the batch is mapped to a smaller space", waits=False)
+        raise Unsupported("the batch is mapped to a smaller space", blocked=False)
     odd = log_dets[np.abs(log_dets - expected).argmax()]
     note = (
         f"in train mode a row has the log-det {odd:.6g}, and the matrix of the batch {expected:.6g}"
@@ -101,13 +101,13 @@ def rows_count_alike(flow: LivingBijection, batch: Batch) -> Residual:
     before, after = played(flow, [Train(), State()])[-1], played(flow, steps)[-1]
     names = [name for name, value in after.items() if counts(before.get(name), value)]
     if not names:
-        raise Unsupported("a batch does not change its state", waits=False)
+        raise Unsupported("a batch does not change its state", blocked=False)
     again, error = attempt(flow.play, [Train(), asked.step(draws=2), State()])
     others = [
         played(flow, [Train(), asked.rows(order).step(), State()])[-1] for order in (ends, between)
     ]
     if error or any(tensors_differ(after[name], again[-1][name]) for name in names):
-        raise Unsupported("the state after a batch is random", waits=False)
+        raise Unsupported("the state after a batch is random", blocked=False)
     led = [
         name
         for name in names

@@ -252,7 +252,7 @@ def train_density(flow: LivingDensity, batch: Batch) -> Residual:
         probes(flow, batch, complete=False, calls=seen) if seen_in(flow, batch, seen) else []
     )
     if not witnesses:
-        raise Unsupported("it offers neither a map nor samples to compare", waits=False)
+        raise Unsupported("it offers neither a map nor samples to compare", blocked=False)
     for probe in witnesses:
         if not np.array_equal(probe().value, call_in_train_mode(probe).value, equal_nan=True):
             raise Unsupported("training changes the map itself")

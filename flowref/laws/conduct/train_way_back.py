@@ -103,12 +103,12 @@ def train_log_det_back(flow: LivingInvertible, batch: Batch) -> Residual:
     again = probe_of(flow, "forward", batch.x, batch.context).step(draws=None)
     one, other = (reported(flow, out, rows) for out in flow.play([Train(), again, again])[1:])
     if not (np.abs(one - other) <= LOST[flow.dtype] * size).all():
-        raise Unsupported("in train mode each call has a log-det of its own", waits=False)
+        raise Unsupported("in train mode each call has a log-det of its own", blocked=False)
     cancels = np.abs(sums[1]) <= LOST[flow.dtype] * size
     if not cancels.any():
         raise Unsupported(
             "in eval mode its log-dets are not each other's negative: see map/log-det[antisymmetry]",
-            waits=False,
+            blocked=False,
         )
     back = np.maximum(trained.off, evaluated.off) <= kept
     return Residual(
@@ -137,7 +137,7 @@ def round_trip_in_mode(flow: LivingInvertible, batch: Batch, mode: Step[Any]) ->
     onward = probe_of(flow, "forward", x, context).step()
     life, error = attempt(flow.play, [mode, onward])
     if error:
-        raise Unsupported(f"its forward is refused in train mode ({error})", waits=False)
+        raise Unsupported(f"its forward is refused in train mode ({error})", blocked=False)
     try:
         z, usable = invertible_images(flow, np.asarray(life[1].value, dtype=np.float64))
     except Undecidable as reason:
@@ -145,9 +145,9 @@ def round_trip_in_mode(flow: LivingInvertible, batch: Batch, mode: Step[Any]) ->
     back = probe_of(flow, "inverse", z, context).step(draws=None)
     life, error = attempt(flow.play, [mode, onward, back])
     if error:
-        raise Unsupported(f"its inverse is refused in train mode ({error})", waits=False)
+        raise Unsupported(f"its inverse is refused in train mode ({error})", blocked=False)
     there = np.asarray(life[2].value, dtype=np.float64)
     if there.shape != x.shape:
-        raise Unsupported("its inverse returns another shape", waits=False)
+        raise Unsupported("its inverse returns another shape", blocked=False)
     off = rows_max(there - x) / (1 + rows_max(x))
     return Journey(life[1], life[2], np.where(usable & finite_rows(z, there), off, np.nan))

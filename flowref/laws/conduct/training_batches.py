@@ -52,7 +52,7 @@ def ordinary_probe(flow: Flow, seed: int, which: str, rows: int = 0) -> Probe:
     """A call at ordinary points, independent of the batch of the law."""
     rows = rows or ordinary_rows(flow)
     if flow.context_shape is not None:
-        raise Unsupported("it takes contexts", waits=False)
+        raise Unsupported("it takes contexts", blocked=False)
     x = draw_points(flow.domain, (rows, *flow.event_shape), np.random.default_rng(seed))
     return probe_of(flow, which, x, None)
 
@@ -84,12 +84,12 @@ def train_roundtrip(flow: LivingInvertible, batch: Batch) -> Residual:
     back = undone()
     size = SMALL * np.abs(x).max()
     if back.shape != x.shape or not np.isfinite(back).all():
-        raise Unsupported("its inverse refuses what forward returns in train mode", waits=False)
+        raise Unsupported("its inverse refuses what forward returns in train mode", blocked=False)
     lost = stretch(x, back - x) if np.abs(back - x).max() > size else 0.0
     if lost == 0.0 and np.abs(back - x).max() > size:
-        raise Unsupported("in train mode its inverse returns another batch", waits=False)
+        raise Unsupported("in train mode its inverse returns another batch", blocked=False)
     if lost and np.abs(back - undone(Eval())).max() <= size:
-        raise Unsupported("in train mode its inverse is that of eval mode", waits=False)
+        raise Unsupported("in train mode its inverse is that of eval mode", blocked=False)
     note = f"the batch comes back {lost:+.3g} of its spread too wide about its own mean"
     return flags(abs(lost) > SMALL, len(batch.x), note)
 
@@ -98,7 +98,7 @@ def played(flow: Living, steps: Sequence[Step[object]], fresh: bool = False) -> 
     """A history in train mode. Raises `Unsupported` if a call raises there."""
     life, error = attempt(flow.play, steps, fresh)
     if life is None:
-        raise Unsupported(f"it is not called in train mode ({error})", waits=False)
+        raise Unsupported(f"it is not called in train mode ({error})", blocked=False)
     return life
 
 

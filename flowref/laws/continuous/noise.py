@@ -76,7 +76,7 @@ def noise_of_its_own(flow: RepeatableBijection, batch: Batch) -> Residual:
     """A log-det that is estimated by noise uses other noise in the next call of the same object."""
     first, second = (estimates(flow, batch, draws)[0] for draws in (1, 2))
     if np.array_equal(first, second):
-        raise Unsupported("its log-det does not depend on random numbers", waits=False)
+        raise Unsupported("its log-det does not depend on random numbers", blocked=False)
     once, again = estimates(flow, batch, 1, 2)
     return flags(
         np.array_equal(once, again),
@@ -103,4 +103,4 @@ def deterministic(flow: RepeatableBijection, batch: Batch) -> None:
         for draws in (1, 2)
     )
     if not np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True):
-        raise Unsupported("its values are random, too", waits=False)
+        raise Unsupported("its values are random, too", blocked=False)

@@ -38,7 +38,7 @@ def says(flow: Flow) -> bool:
     source="Nielsen et al., SurVAE Flows (arXiv:2007.02731): a layer is deterministic in a direction or "
     "it is not, and the likelihood is exact or a bound accordingly",
 )
-def draws_as_told(flow: Pushing, batch: Batch) -> Residual:
+def directions_as_declared(flow: Pushing, batch: Batch) -> Residual:
     """A layer that declares a direction deterministic returns the same value and contribution
     under every seed; a stochastic one returns the same under the same seed, depends on it, and
     appends entries that vary with it, since constant entries have no density.

@@ -124,7 +124,7 @@ def point_gradient(flow: PushingDifferentiable, batch: Batch) -> Residual:
         raise Unsupported(f"it cannot be differentiated here ({refused})")
     with np.errstate(all="ignore"):
         along = (np.asarray(gradient, dtype=np.float64) * direction).reshape(rows, -1).sum(1)
-        difference = difference.beside(along)
+        difference = difference.confirmed_by_smaller_steps(along)
         rounding = 2.0**-47 * (1 + np.abs(here)) / STEPS_DOWN[-1]
         allowed = DOUBT * (difference.error + rounding) + APPROXIMATE * (
             1 + np.abs(difference.slope)

@@ -44,7 +44,7 @@ UNSURE = 0.7
 MISSING = 0.02
 
 
-@requires("its events have more than sixteen entries", waits=True)
+@requires("its events have more than sixteen entries", blocked=True)
 def few_weighted_entries(flow: Flow) -> bool:
     """Importance weights in many dimensions are too uneven."""
     return math.prod(flow.event_shape) <= LARGEST
@@ -161,7 +161,7 @@ def _shares(flow: TwoWay, inside: Support, count: int, seed: int) -> tuple[Array
     elif flow.kernel.deterministic == "push":
         returned = contribution(flow.push(data, seed + 9, None), count)
     else:
-        raise Unsupported("its inverse returns no contribution, and forward draws", waits=True)
+        raise Unsupported("its inverse returns no contribution, and forward draws", blocked=True)
     there = given + normal_on(inside, flow.latent_shape, z) - proposal.log_prob(x)
     again = returned + normal_on(inside, flow.latent_shape, latents) - proposal.log_prob(data)
     if max(np.isnan(there).mean(), np.isnan(again).mean()) > MISSING:

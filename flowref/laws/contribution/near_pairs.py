@@ -182,7 +182,7 @@ def masses(flow: TwoWay, inside: Support, bump: Bump, count: int, seed: int) -> 
         f"a difference of {room / max(backward, 1e-300):.2g} of it would have been seen",
     )
     if heavy:
-        return found if Guard().passes(weights) and forward > backward and found.accuses else None
+        return found if Guard().passes(weights) and forward > backward and found.violates else None
     return None if 0 < forward < backward and Mean.of(weights).uneven else found
 
 

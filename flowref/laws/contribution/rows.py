@@ -124,7 +124,7 @@ def noise_of_each_row(flow: Pushing, batch: Batch) -> Residual:
             found.append(dispersion(flow, "pull", z, one))
     known = [one for one in found if one is not None]
     if not known:
-        raise Unsupported("it draws nothing at its points", waits=False)
+        raise Unsupported("it draws nothing at its points", blocked=False)
     return max(known, key=lambda one: float(one.excess)).residual(len(batch.x), BEYOND)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from flowref.laws.bijection.excuses import Trip, flattened
+from flowref.laws.bijection.round_trip_exemptions import Trip, flattened
 from flowref.laws.bijection.roundtrip import inverse_tolerance
 from flowref.laws.common.arithmetic import finite_rows, invertible_images, reported, rows_max
 from flowref.laws.common.outcomes import attempt
@@ -95,7 +95,7 @@ def any_conditioner(flow: InvertibleCoupling, batch: Batch) -> Residual:
         scale=rows_max(batch.x),
         allowed=inverse_tolerance(flow, batch.x) + ANYWAY * lost * (1 + rows_max(batch.x)),
         decidable=usable & finite_rows(x),
-        excused=flattened(Trip(forward, batch.x, x, y, batch.context)),
+        exempt=flattened(Trip(forward, batch.x, x, y, batch.context)),
         observed={"x": batch.x, "f(x)": y, "inverse(f(x))": x},
     )
 

@@ -67,14 +67,14 @@ def level_and_slope(flow: Coupled, x: Array, context: Array | None) -> tuple[Arr
 # Conditions
 
 
-@requires("its mask is not that of an event", waits=True)
+@requires("its mask is not that of an event", blocked=True)
 def mask_fits(flow: Coupled) -> bool:
     """The mask has the shape of an event, which the coupling preserves."""
     shape = flow.event_shape
     return len(flow.coupling.kept) == math.prod(shape) and shape == flow.latent_shape
 
 
-@requires("its mask does not divide an event in two: see coupling/masks[partition]", waits=True)
+@requires("its mask does not divide an event in two: see coupling/masks[partition]", blocked=True)
 def mask_divides(flow: Coupled) -> bool:
     """The mask consists of zeros and ones, and has both."""
     return binary(flow) and len(set(flow.coupling.kept)) == 2
@@ -82,7 +82,7 @@ def mask_divides(flow: Coupled) -> bool:
 
 @requires(
     "its conditioner is not known",
-    waits=True,
+    blocked=True,
     remedy="say which module gives its parameters, in Coupling(conditioner=...)",
 )
 def conditioner_known(flow: Coupled) -> bool:

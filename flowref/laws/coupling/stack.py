@@ -62,7 +62,7 @@ def elementwise_outputs(flow: Differentiable, batch: Batch) -> Array:
     """
     jacobian = np.asarray(flow.jacobian("forward", batch.x, batch.context))
     if jacobian.shape[1] < 2:
-        raise Unsupported("its events have one entry", waits=False)
+        raise Unsupported("its events have one entry", blocked=False)
     finite = np.isfinite(jacobian).all((1, 2))
     single = np.asarray((jacobian[finite] != 0).any(0).sum(1) <= 1)
     if single.any() and finite.sum() < ENOUGH:

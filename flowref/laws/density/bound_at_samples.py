@@ -144,7 +144,7 @@ def estimate_at_samples(flow: SampledDensity, batch: Batch) -> Residual:
 def refuse_large(flow: SampledDensity) -> None:
     """Raise `Unsupported` if few samples would fall under a bump."""
     if math.prod(flow.density_shape) > LARGEST:
-        raise Unsupported(f"its events have more than {LARGEST} entries", waits=True)
+        raise Unsupported(f"its events have more than {LARGEST} entries", blocked=True)
 
 
 def beside_samples(flow: SampledDensity, batch: Batch, held: MassTolerance, by: str) -> Residual:

@@ -54,7 +54,7 @@ def no_piling_up(flow: MappedSamples, batch: Batch) -> Residual:
     count = DEAR_ROWS if pooled else min(ROWS, first_sample_count(flow))
     x = np.asarray(flow.sample(count, batch.seed, None), dtype=np.float64)
     if x.shape != (count, *flow.density_shape):
-        raise Unsupported("another law checks the shape of its samples", waits=False)
+        raise Unsupported("another law checks the shape of its samples", blocked=False)
     flat = x.reshape(count, -1)
     cut = clamped_entries(flat) & (np.trunc(flat * SHORT) == flat * SHORT)
     kept = np.isfinite(flat).all(1) & ~cut.any(1)

@@ -64,13 +64,13 @@ class TooFew(Undecidable):
     """Raised if more samples might decide."""
 
 
-@requires(f"its events have more than {SAMPLED_SIZE} entries", waits=True)
+@requires(f"its events have more than {SAMPLED_SIZE} entries", blocked=True)
 def moderate_event_size(flow: Flow) -> bool:
     """Events have a moderate number of entries."""
     return math.prod(flow.density_shape) <= SAMPLED_SIZE
 
 
-@requires("it is conditional", waits=True)
+@requires("it is conditional", blocked=True)
 def unconditional(flow: Flow) -> bool:
     """The density has no context."""
     return flow.context_shape is None
@@ -132,7 +132,7 @@ def samples_consistent(flow: SampledDensity, batch: Batch) -> Residual:
         one = ratio_scores(finer, STAGES[0], batch.seed, given)
         return abs(mean_of_ratio(one) - 1), 3 * float(np.asarray(one.observed["standard error"]))
 
-    conspicuous = found.accuses and 0 < abs(mean - 1) < GROSS
+    conspicuous = found.violates and 0 < abs(mean - 1) < GROSS
     if conspicuous and samples_of_steps(flow, batch, abs(mean - 1), again):
         raise Undecidable(
             f"the mean of r/p is {mean:.4g}, and comes nearer to one with the steps of its solver: it is the "

@@ -135,7 +135,7 @@ def density_samples(flow: SampledDensity, count: int, seed: int, alike: bool = F
                 raise Unsupported(
                     f"sample({each}) of {CONTEXTS} contexts returned shape {x.shape}; expected "
                     f"{(CONTEXTS, each, *shape)}",
-                    waits=False,
+                    blocked=False,
                 )
             flat = _flattened_samples(x.reshape(-1, *shape), CONTEXTS * each, shape)
             return Draws(flat, np.repeat(contexts[:CONTEXTS], each, 0))
@@ -155,7 +155,7 @@ def tried(flow: SampledDensity, count: int) -> int:
 def _flattened_samples(x: Array, count: int, shape: tuple[int, ...]) -> Array:
     if x.shape != (count, *shape):
         raise Unsupported(
-            f"sample({count}) returned shape {x.shape}; expected {(count, *shape)}", waits=False
+            f"sample({count}) returned shape {x.shape}; expected {(count, *shape)}", blocked=False
         )
     if np.isfinite(x.reshape(count, -1)).all(1).mean() < 0.99:
         raise Undecidable("more than one sample in a hundred is not finite")

@@ -35,7 +35,7 @@ KNOTS = (-1.8, -1.2, -0.6, 0.0, 0.6, 1.2, 1.8)
 
 
 @dataclass(frozen=True)
-class Bent:
+class MarginalWarp:
     """Coordinates y with scores s = y @ axes, where each s_i is a piecewise linear, increasing
     function of x_i.
 
@@ -79,7 +79,7 @@ class Bent:
         return self.scores[piece], np.take_along_axis(steps, piece, 0)
 
 
-def marginal_quantile_warp(flat: Array) -> Bent:
+def marginal_quantile_warp(flat: Array) -> MarginalWarp:
     """The coordinates fitted to samples ``(n, size)``. Raises `Undecidable` if samples do not
     spread in every direction.
     """
@@ -92,14 +92,14 @@ def marginal_quantile_warp(flat: Array) -> Bent:
     if not (np.diff(knots, axis=0) > 0).all():
         raise Undecidable("its samples do not spread in every direction")
     size = flat.shape[1]
-    plain = Bent(scores, knots, np.eye(size), 0.0)
+    plain = MarginalWarp(scores, knots, np.eye(size), 0.0)
     if size > CORRELATED or size < 2:
         return plain
     values, vectors = np.linalg.eigh(np.cov(plain.inward(flat)[0].T))
     if values.min() < FLAT * values.max():
         raise Undecidable("its samples do not spread in every direction")
     axes = np.sqrt(values)[:, None] * vectors.T
-    return Bent(scores, knots, axes, float(0.5 * np.log(values).sum()))
+    return MarginalWarp(scores, knots, axes, float(0.5 * np.log(values).sum()))
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Fitted:
     """
 
     within: Frame
-    bend: Bent | None
+    bend: MarginalWarp | None
 
     def points(self, y: Array) -> Array:
         """Draws of r from standard normal numbers ``y``, ``(n, size)``."""

@@ -97,7 +97,7 @@ def finite_samples(flow: Sampler, batch: Batch) -> Residual:
     for stage in range(2):
         x = np.asarray(flow.sample(count, batch.seed + stage, None))
         if x.shape[:1] != (count,) or not np.issubdtype(x.dtype, np.floating):
-            raise Unsupported("another law checks the shape of its samples", waits=False)
+            raise Unsupported("another law checks the shape of its samples", blocked=False)
         kept = np.isfinite(x.reshape(count, -1)).all(1)
         lost.append(int((~kept).sum()))
         undefined.append(without_density(flow, x[kept]))

@@ -61,7 +61,7 @@ def never_sampled(flow: Flow) -> bool:
     return "sample" not in flow.calls
 
 
-@requires("its support is not the whole space", waits=True)
+@requires("its support is not the whole space", blocked=True)
 def everywhere(flow: Flow) -> bool:
     """Proposals cover the whole space, or a manifold with finite area."""
     if compact(flow):
@@ -163,7 +163,7 @@ def annealed(flow: Density, batch: Batch) -> Residual:
     """The same with many entries: violated if the product of independent runs exceeds a million."""
     if not offers(flow, PulledDensity):
         raise Unsupported(
-            "it has no gradients, by which mass is found among many entries", waits=True
+            "it has no gradients, by which mass is found among many entries", blocked=True
         )
     total, mean = found_mass(flow, batch)
     return Residual(

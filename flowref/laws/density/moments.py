@@ -116,12 +116,12 @@ class StatedMoments(NamedTuple):
     covariance: Array
 
 
-def told_by(flow: Stating) -> StatedMoments:
+def read_stated_moments(flow: Stating) -> StatedMoments:
     """The stated moments. Raises `Unsupported` if none has a known form."""
     size = math.prod(flow.density_shape)
     flat, _ = stated_numbers(flow)
     if flat.size != 4 * size + 1 + size * size:
-        raise Unsupported("it states its mean and its variance alone", waits=False)
+        raise Unsupported("it states its mean and its variance alone", blocked=False)
     mean, variance, entropy, deviation, mode, covariance = np.split(
         flat, np.cumsum([size, size, 1, size, size])
     )
@@ -153,7 +153,7 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
     """The stated standard deviation is the root of the variance, and the diagonal of the stated
     covariance is the variance.
     """
-    stated = told_by(flow)
+    stated = read_stated_moments(flow)
     pairs = {
         "deviation": (stated.deviation, np.sqrt(stated.variance)),
         "diagonal of the covariance": (np.diag(stated.covariance), stated.variance),
@@ -167,7 +167,7 @@ def stated_deviation(flow: StatingDensity, batch: Batch) -> Residual:
             note = f"the {name} is stated as {one[known][index]:.6g}, by the variance it is {other[known][index]:.6g}"
         gaps.append(float(gap.max(initial=0.0)))
     if not any(np.isfinite(one).any() for one, _ in pairs.values()):
-        raise Unsupported("it states no deviation", waits=False)
+        raise Unsupported("it states no deviation", blocked=False)
     return Residual(np.array([max(gaps)]), allowed=ROUNDING[flow.dtype], note=note)
 
 
@@ -188,9 +188,9 @@ def stated_mode(flow: StatingDensity, batch: Batch) -> Residual:
     """The density has its maximum at the stated mode: it is no larger at any sample, or on the way
     there.
     """
-    mode = told_by(flow).mode
+    mode = read_stated_moments(flow).mode
     if not np.isfinite(mode).all():
-        raise Unsupported("it states no mode", waits=False)
+        raise Unsupported("it states no mode", blocked=False)
     shape = flow.density_shape
     summit, refused = attempt(flow.log_prob, mode.reshape(1, *shape), None)
     top = -np.inf if refused else float(np.asarray(summit, np.float64).reshape(1)[0])
@@ -256,11 +256,11 @@ def sampled_moments(flow: StatingSampler, batch: Batch) -> Residual:
     Two stages at level 1e-4 each; violated only if fresh and more samples confirm the first. Means
     dominated by a few samples, as with heavy tails, are skipped.
     """
-    stated = told_by(flow)
+    stated = read_stated_moments(flow)
     if note := misstated(flow, stated_numbers(flow)[1], flow.sample(ROWS, batch.seed, None)):
         return Residual(np.array([np.inf]), allowed=1.0, note=note)
     if not any(np.isfinite(one).any() for one in (stated.mean, stated.variance, stated.entropy)):
-        raise Unsupported("it states no moment", waits=False)
+        raise Unsupported("it states no moment", blocked=False)
     return two_stage(lambda look: furthest(flow, stated, look), STAGES, batch.seed).residual()
 
 

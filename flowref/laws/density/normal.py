@@ -79,7 +79,7 @@ def normal_constant(flow: Density, batch: Batch) -> Residual:
     try:
         factor = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
-        raise Unsupported("its log-density is no quadratic form", waits=False) from None
+        raise Unsupported("its log-density is no quadratic form", blocked=False) from None
     middle = np.linalg.solve(matrix, slope)
     rng = np.random.default_rng(batch.seed)
     length = np.repeat(DISTANCES, LOOKED)[:, None]
@@ -92,7 +92,7 @@ def normal_constant(flow: Density, batch: Batch) -> Residual:
     )
     apart = np.abs(values(flow, batch, x) - expected)
     if not (apart <= SAME * (1 + terms)).all():
-        raise Unsupported("its log-density is no quadratic form", waits=False)
+        raise Unsupported("its log-density is no quadratic form", blocked=False)
     top = origin + 0.5 * float(slope @ middle)
     constant = float(np.log(np.diagonal(factor)).sum()) - 0.5 * size * LOG_2_PI
     rows = len(batch.x)
@@ -135,7 +135,7 @@ def values(flow: Density, batch: Batch, x: Array) -> Array:
     context = None if batch.context is None else batch.context[:1].repeat(len(x), 0)
     out, error = attempt(flow.log_prob, x.reshape(len(x), *flow.density_shape), context)
     if error or np.size(out) != len(x) or not np.isfinite(out).all():
-        raise Unsupported("its log-density is no quadratic form", waits=False)
+        raise Unsupported("its log-density is no quadratic form", blocked=False)
     return np.asarray(out, dtype=np.float64).reshape(len(x))
 
 

@@ -194,9 +194,9 @@ class Ratios(NamedTuple):
     @property
     def excess(self) -> float:
         """The excess of the mean at points over that at samples, relative to the allowed one."""
-        return max(0.0, self.beyond(0.0))
+        return max(0.0, self.excess_if_raised(0.0))
 
-    def beyond(self, higher: float) -> float:
+    def excess_if_raised(self, higher: float) -> float:
         """The same of a bound raised by ``higher`` nats; negative if it is lower."""
         theirs, own = self.sides(higher)
         return float(own.mean() - theirs.mean()) / (ERRORS * _error(theirs, own) + ALLOWED)
@@ -207,7 +207,7 @@ class Ratios(NamedTuple):
         low, high = 0.0, MOST
         for _ in range(HALVES):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.beyond(middle) > 1 else (middle, high)
+            low, high = (low, middle) if self.excess_if_raised(middle) > 1 else (middle, high)
         return high
 
 

@@ -108,7 +108,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     # A distribution function lies in [0, 1] at every point of the support; moved parameters may be
     # invalid.
     galois = np.maximum(galois, np.maximum(reached - 1.0, -reached))
-    excused = (flow.scale > 0) | (np.abs(x) > REACH)
+    doubtful = (flow.scale > 0) | (np.abs(x) > REACH)
     if flow.promises.get("atoms") == "exact":
         # Steps are exact, so the side of a probability does not depend on rounding.
         galois = np.maximum(galois, (below != (u[None] <= reached[:, None])).max(1))
@@ -117,7 +117,7 @@ def inverse_transform_galois(flow: QuantileDistribution, batch: Batch) -> Residu
     return Residual(
         np.concatenate([galois, returned], 1),
         allowed=QUANTILE_ERROR[flow.dtype] + flow.certainty.inverse,
-        decidable=(known | ~excused).all(1) & ~refused & ~lost,
+        decidable=(known | ~doubtful).all(1) & ~refused & ~lost,
         observed={"u": u, "quantile of u": quantile, "F(quantile of u)": again},
     )
 

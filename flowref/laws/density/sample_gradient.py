@@ -46,13 +46,13 @@ class Reparameterized(Density, Sampler, Living, Parametric, Protocol):
     """A density whose samples carry gradients to its parameters."""
 
 
-@requires("it has no rsample, or promises it, which another law checks", waits=False)
+@requires("it has no rsample, or promises it, which another law checks", blocked=False)
 def only_samples(flow: Flow) -> bool:
     """A promised rsample is compared with differences under the same noise by another law."""
     return "rsample" in flow.calls and not flow.promises.get("rsample")
 
 
-@requires("its data are bounded", waits=False)
+@requires("its data are bounded", blocked=False)
 def without_ends(flow: Flow) -> bool:
     """Ends of the support may depend on the parameters."""
     support = flow.density_support
@@ -134,10 +134,10 @@ def derivative_gap(
     if not all(np.array_equal(one.value, x) for one, x in zip(paths, draws, strict=True)):
         raise Undecidable("its samples do not repeat from the same random state")
     if not any(one.slope for one in paths):
-        raise Unsupported("its samples carry no gradient, which another law checks", waits=False)
+        raise Unsupported("its samples carry no gradient, which another law checks", blocked=False)
     scores = np.array([flow.slope("log_prob", x, None, seed, wave.value(x)) for x in draws])
     if not scores.any():
-        raise Unsupported("its log-density carries no gradient to its parameters", waits=False)
+        raise Unsupported("its log-density carries no gradient to its parameters", blocked=False)
     slopes = np.array([one.slope for one in paths])
     gaps = (slopes - scores) / count
     if not np.isfinite(gaps).all():

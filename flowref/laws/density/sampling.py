@@ -256,7 +256,7 @@ def _passed_on(flow: LivingSampler, weights: Array, seed: int) -> bool:
     return bool(off > GAP_FACTOR * gap + INHERITED * max(abs(claimed), *map(abs, slopes)))
 
 
-@requires("its inverse is approximate", waits=True)
+@requires("its inverse is approximate", blocked=True)
 def exact_inverse(flow: Flow) -> bool:
     """The inverse is exact, so latents are those of the samples."""
     return flow.certainty.inverse <= 1e-4
@@ -284,7 +284,7 @@ def pit_uniform(flow: MappedSampler, batch: Batch) -> Residual:
     demand_unmoved_base(flow)
     given = context_for_sampler(flow, batch)
     found = two_stage(lambda look: _farthest(flow, look, given), STAGES, batch.seed)
-    if found.accuses:
+    if found.violates:
         # This share of latents is unknown, and may move a distribution function by as much.
         count, seed = STAGES[-1], batch.seed + APART * (len(STAGES) - 1)
         x, context = draws(flow, count, seed, given), same_context_rows(given, count)

@@ -1,4 +1,4 @@
-"""Scores that a density offers beside its logarithm."""
+"""The score of a density."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ScoringDensity(Density, Scoring, Pulling, Protocol):
     """A density with its score, whose gradients the framework gives."""
 
 
-# What a score may be off beside a difference quotient, relatively.
+# Relative difference allowed between a score and a difference quotient.
 ROUGH = 1e-6
 
 
 @requires(
-    "its log-density is integrated in steps, whose error has a gradient of its own", waits=True
+    "its log-density is integrated in steps, whose error has a gradient of its own", blocked=True
 )
 def in_closed_form(flow: Flow) -> bool:
     """Gradients of a solver's result are those of its steps."""
@@ -63,11 +63,11 @@ def in_closed_form(flow: Flow) -> bool:
     cases=(CONTEXT,),
 )
 def score_of_density(flow: ScoringDensity, batch: Batch) -> Residual:
-    r"""A score is the gradient of the log-density in the data, $s(x) = \nabla_x \log p(x)$, at a time or
-    under a context where the log-density is given one.
+    r"""A score is the gradient of the log-density in the data, $s(x) = \nabla_x \log p(x)$, at the same
+    time or context as the log-density.
 
-    The gradient is autograd's, and nothing is said where that is not the log-density's own, by difference
-    quotients; these take its place where no graph is recorded.
+    The gradient is that of autograd if difference quotients confirm it, otherwise the point is skipped; if no graph is
+    recorded, difference quotients replace it.
     """
     x, context, rows = batch.x, batch.context, len(batch.x)
     score, refused = attempt(flow.score, x, context)
@@ -96,8 +96,8 @@ def score_of_density(flow: ScoringDensity, batch: Batch) -> Residual:
 
 
 def contradicted(flow: ScoringDensity, batch: Batch, gap: Array, gradient: Array) -> Array:
-    """Where difference quotients along a gap show that autograd's gradient is not that of the log-density,
-    ``(batch,)``: a part of it is cut off, say, and the score may be right.
+    """The rows ``(batch,)`` in which difference quotients along the gap contradict autograd's gradient, as
+    that of a detached part: there the score may be right.
     """
     rows = len(gap)
     size = np.linalg.norm(gap.reshape(rows, -1), axis=1).reshape(-1, *[1] * (gap.ndim - 1))
@@ -121,7 +121,7 @@ def by_differences(flow: ScoringDensity, batch: Batch, score: Array, good: Array
 
 
 def slope_of(flow: ScoringDensity, batch: Batch, direction: Array) -> tuple[Quotient, Array, Array]:
-    """The derivative of the log-density along directions, what it may be off, and where it is known."""
+    """The derivative of the log-density along directions, its error bound and whether it is known, ``(batch,)`` each."""
     rows = len(batch.x)
 
     def measure(at: Array) -> Array:

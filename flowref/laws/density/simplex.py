@@ -32,7 +32,7 @@ from flowref.model.abilities import Flow
 ENTRIES = 16
 
 
-@requires("its data do not lie on a simplex", waits=False)
+@requires("its data do not lie on a simplex", blocked=False)
 def on_a_simplex(flow: Flow) -> bool:
     """Positive vectors that sum to one, with few entries, of a density without a map."""
     shape = flow.density_shape

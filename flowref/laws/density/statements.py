@@ -128,7 +128,7 @@ def stated_moments(flow: StatingDensity, batch: Batch) -> Residual:
         allowed=float(allowed[worst]),
         note=f"the {NAMES[worst]} is stated as {stated[worst]:.6g}, that of its density is {found[worst]:.6g}",
         observed={
-            "told": np.full(len(batch.x), stated[worst]),
+            "stated": np.full(len(batch.x), stated[worst]),
             "of the density": np.full(len(batch.x), found[worst]),
         },
     )
@@ -244,7 +244,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     reached, _ = function_at(flow, x)
     mass, error = between(lambda points: np.exp(density_at(flow, points)), x)
     risen, note = np.diff(reached), ""
-    for index, other in enumerate(told_otherwise(flow, x)):
+    for index, other in enumerate(other_distribution_functions(flow, x)):
         worse = np.abs(np.diff(other) - mass) > np.abs(risen - mass)
         if (worse & np.isfinite(risen)).any():
             risen = np.where(worse, np.diff(other), risen)
@@ -273,7 +273,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     )
 
 
-def told_otherwise(flow: Distribution, x: Array) -> list[Array]:
+def other_distribution_functions(flow: Distribution, x: Array) -> list[Array]:
     """The distribution function by other methods (log_cdf, survival function), ``(n,)`` each."""
     if "functions" not in flow.calls:
         return []
@@ -290,7 +290,7 @@ def function_at(flow: Distribution, x: Array) -> tuple[Array, Array]:
     values, error = attempt(flow.cdf, given)
     refused = np.zeros(len(x), dtype=bool)
     if not error and np.size(values) != x.size:
-        raise Unsupported("its distribution function is that of several coordinates", waits=False)
+        raise Unsupported("its distribution function is that of several coordinates", blocked=False)
     if not error:
         return np.asarray(values, np.float64).reshape(x.shape), refused
     reached = np.full(x.shape, np.nan)
@@ -323,7 +323,7 @@ def function_outside(flow: DistributedDensity, batch: Batch) -> Residual:
     support = _marginal_support(flow)
     ends = ((support.low, -1.0, 0.0), (support.high, 1.0, 1.0))
     if not flow.facts.declared or not any(math.isfinite(end) for end, _, _ in ends):
-        raise Unsupported("its support has no end that is declared", waits=False)
+        raise Unsupported("its support has no end that is declared", blocked=False)
     spread = max(float(np.ptp(np.quantile(batch.x, (0.1, 0.9)))), TINY)
     worst, note = 0.0, ""
     for end, sign, expected in ends:

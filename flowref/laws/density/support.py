@@ -39,7 +39,7 @@ LOOKED, WEIGHT, ERRORS = 8_000, 20.0, 5.0
 MOST, BEYOND = 64, 0.3
 
 
-@requires("its support has no ends, or is that of angles", waits=False)
+@requires("its support has no ends, or is that of angles", blocked=False)
 def has_ends(flow: Flow) -> bool:
     """The support has an outside. Angles are periodic, or restricted to one period."""
     low, high = flow.density_support.ends
@@ -78,7 +78,7 @@ def support(flow: SampledDensity, batch: Batch) -> Residual:
     contexts = None if draws.context is None else draws.context[outside]
     beyond = _beyond(flow, x[outside], contexts)
     if _repeats(flow, x[outside], contexts, beyond):
-        raise Unsupported("it is periodic, as for angles", waits=False)
+        raise Unsupported("it is periodic, as for angles", blocked=False)
     weight = np.zeros(count)
     heights = beyond - near.log_density(x[outside])
     weight[outside] = np.minimum(np.exp(np.minimum(heights, 10.0)), WEIGHT)
@@ -119,7 +119,7 @@ def _repeats(flow: Density, flat: Array, context: Array | None, log_p: Array) ->
     return bool(np.mean(np.abs(there - log_p)[np.isfinite(log_p)] < 1e-6) > 0.9)
 
 
-@requires("its events have one entry, or its support is no box", waits=False)
+@requires("its events have one entry, or its support is no box", blocked=False)
 def box(flow: Flow) -> bool:
     """With a single coordinate this is density/support."""
     support = flow.density_support
@@ -160,7 +160,9 @@ def zero_outside_each_end(flow: Density, batch: Batch) -> Residual:
                 positive(flow, np.where(np.arange(len(x)) == i, outside, x), context) for i in each
             )
     if not judged.any():
-        raise Unsupported("it is no less where all coordinates lie beyond their ends", waits=False)
+        raise Unsupported(
+            "it is no less where all coordinates lie beyond their ends", blocked=False
+        )
     return Residual(
         wrong,
         decidable=judged,

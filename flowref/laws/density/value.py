@@ -271,7 +271,7 @@ def expanded(flow: ExpandingDensity, batch: Batch) -> Residual:
         note = f"two copies refuse what the distribution takes: {error}"
         return Residual(np.full(rows, np.inf), note=note)
     if error:
-        raise Unsupported(f"it refuses to be expanded ({error})", waits=False)
+        raise Unsupported(f"it refuses to be expanded ({error})", blocked=False)
     several = np.asarray(several, np.float64)
     if several.shape != (rows, 2):
         note = f"two copies give {several.shape} log-densities for {rows} points"
@@ -292,7 +292,7 @@ def unsampled(flow: Flow) -> bool:
     return math.prod(flow.density_shape) <= 2 or "sample" not in flow.calls
 
 
-@requires(LOW_DIMENSIONAL, waits=True)
+@requires(LOW_DIMENSIONAL, blocked=True)
 def low_dimensional(flow: Flow) -> bool:
     """A product grid needs few dimensions; the reason names their number."""
     size = math.prod(flow.density_shape)
@@ -301,7 +301,7 @@ def low_dimensional(flow: Flow) -> bool:
     return True
 
 
-@requires("its support is no box", waits=True)
+@requires("its support is no box", blocked=True)
 def on_a_box(flow: Flow) -> bool:
     """A product grid covers the support."""
     kind = flow.density_support.kind

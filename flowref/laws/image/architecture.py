@@ -51,7 +51,7 @@ def all_layers_run(flow: InvertibleMultiScale, batch: Batch) -> Residual:
     return flags(bool(notes), len(batch.x), "; ".join(notes))
 
 
-@requires("the kinds of its layers are not declared", waits=True)
+@requires("the kinds of its layers are not declared", blocked=True)
 def lists_layers(flow: MultiScaled) -> bool:
     """The kinds of the layers are declared."""
     return bool(flow.multi_scale.architecture)

@@ -20,7 +20,7 @@ BOUND_ERROR = {"float64": 1e-9, "float32": 1e-3}
 
 
 @requires(
-    "its number of levels is not known", waits=True, remedy="say ?preprocessing=alpha,bound,bins"
+    "its number of levels is not known", blocked=True, remedy="say ?preprocessing=alpha,bound,bins"
 )
 def has_levels(flow: Flow) -> bool:
     """The number of levels is declared."""

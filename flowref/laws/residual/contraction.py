@@ -30,7 +30,7 @@ SOURCE = (
 )
 
 
-@requires("its events and its latents are of different sizes", waits=True)
+@requires("its events and its latents are of different sizes", blocked=True)
 def event_matches_latent_shape(flow: Flow) -> bool:
     """x + g(x) needs events and latents of one shape."""
     return flow.event_shape == flow.latent_shape

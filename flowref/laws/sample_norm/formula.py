@@ -48,7 +48,7 @@ def holds_weights_alone(flow: BatchNormal) -> bool:
     )
 
 
-@requires("which of its values are normalized together is not known", waits=True)
+@requires("which of its values are normalized together is not known", blocked=True)
 def whole_groups(flow: BatchNormal) -> bool:
     """One value affects the outputs of all values known to be normalized together with it. For
     root mean square norms the class name gives these.

@@ -97,7 +97,7 @@ def variance_convention(flow: BatchNormal, batch: Batch) -> Residual:
         else [numbers]
     )
     if not weights or "weight" in flow.normalizer.forms:
-        raise Unsupported("its weight is no number for each channel", waits=False)
+        raise Unsupported("its weight is no number for each channel", blocked=False)
     count = values_together(flow)
     bessel = np.sqrt(1 - 1 / count) if count > 1 else 1.0
     with np.errstate(all="ignore"):

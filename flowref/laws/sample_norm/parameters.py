@@ -29,7 +29,7 @@ SUMS = 1e-2
 TWICE = "square"
 
 
-@requires("it names neither weight nor bias", waits=True)
+@requires("it names neither weight nor bias", blocked=True)
 def names_parameters(flow: BatchNormal) -> bool:
     """A weight or a bias is known by its name."""
     return bool({"weight", "bias"} & set(flow.normalizer.roles))
@@ -78,7 +78,7 @@ def wrong(
         assign = Assign(role, values.reshape(held.shape))
         played, error = attempt(flow.play, [mode, assign, Normalize(x)])
         if error:
-            raise Unsupported(f"its {role} cannot be set", waits=False)
+            raise Unsupported(f"its {role} cannot be set", blocked=False)
         return np.asarray(played[-1], dtype=np.float64)
 
     before = y_at(start)

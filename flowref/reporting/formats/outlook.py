@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from flowref.model import KnownFailure, Standing, Status, Verdict
+from flowref.model import KnownFailure, Recognized, Standing, Status, Verdict
 from flowref.reporting import faults
 from flowref.reporting.causes import Cause, by_target, explained
 from flowref.reporting.outcomes import FAILING
@@ -22,7 +22,7 @@ LEVELS = ("error", "warning", "note")
 class Failure:
     """A verdict that fails. ``path`` and ``line``: of the function at fault or the target, if
     known; ``known``: its known failure; ``cause``: the violation that explains it; ``where``: the
-    location with the function's name.
+    location with the function's name; ``recognized``: what the target was recognized as.
     """
 
     verdict: Verdict
@@ -32,6 +32,7 @@ class Failure:
     known: KnownFailure | None = None
     cause: Cause | None = None
     where: str = ""
+    recognized: Recognized | None = None
 
     @property
     def accepted(self) -> bool:
@@ -72,7 +73,8 @@ class Failure:
             notes = (self.known.reason, self.known.issue, self.known.detail)
             words = "; ".join(clean(text) for text in notes if text)
             lines.append(f"{str(self.known.standing).lower()}: {words}")
-        return [*lines, *(f"again: {command}" for command in again(verdict))]
+        commands = again(verdict, recognized=self.recognized)
+        return [*lines, *(f"again: {command}" for command in commands)]
 
 
 def level(failure: Failure) -> str:
@@ -95,6 +97,7 @@ def failures(report: Report) -> Iterator[Failure]:
                 known.get((target, verdict.law)),
                 causes.get(verdict.law),
                 faults.fault(verdict, recognized),
+                recognized,
             )
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flowref.backends.jax.sandbox import jax_sandbox
 from flowref.scripting.case import ReproductionCase
 from flowref.scripting.inlined_calls import Inliner
-from flowref.scripting.jax.jax_user_calls import spoken
+from flowref.scripting.jax.jax_user_calls import user_call_source
 from flowref.scripting.layout import unparsed
 from flowref.scripting.names import Unwritable
 from flowref.scripting.operands import Operand, variable_operand
@@ -26,10 +26,10 @@ def calling(case: ReproductionCase, which: str, inliner: Inliner) -> list[str]:
     """Return the function of one call; one that samples also takes a key. Raises: `Unwritable` if
     there is no such call.
     """
-    speak, taken = getattr(case.dialect, which), TAKES[which]
-    if speak is None:
+    function, taken = getattr(case.dialect, which), TAKES[which]
+    if function is None:
         raise Unwritable(f"it offers no {which}")
-    if (lines := spoken(speak, which, taken, case.context is not None)) is not None:
+    if (lines := user_call_source(function, which, taken, case.context is not None)) is not None:
         return lines
     context = Operand(None)
     with jax_sandbox(0, case.condition.dtype):
@@ -46,7 +46,7 @@ def calling(case: ReproductionCase, which: str, inliner: Inliner) -> list[str]:
             names = inliner.names.within({"flow", "context", taken, "key"})
             inner = Inliner(names, perform=argument is not None)
             try:
-                definition = inner.define(speak, which, given, parameters)
+                definition = inner.define(function, which, given, parameters)
             except Exception:
                 if argument is None:
                     raise

@@ -10,9 +10,9 @@ from typing import Any
 from flowref.scripting.names import Unwritable
 
 
-def spoken(speak: Any, which: str, taken: str, context: bool) -> list[str] | None:
+def user_call_source(function: Any, which: str, taken: str, context: bool) -> list[str] | None:
     """Return the function of one call of a user's object; None for a dialect of a library."""
-    way = speak.keywords.get("way") if isinstance(speak, partial) else None
+    way = function.keywords.get("way") if isinstance(function, partial) else None
     if way is None:
         return None
     method = _method_source(way.method)

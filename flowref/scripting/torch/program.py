@@ -19,9 +19,9 @@ from flowref.scripting.torch.torch_call_lines import TAKES, calling, example
 from flowref.scripting.torch.torch_object_lines import (
     construction_lines,
     eval_mode_lines,
-    mending,
     moving,
     random_points,
+    repair_lines,
     seeds,
     warming,
 )
@@ -62,7 +62,7 @@ def program(case: ReproductionCase, variant: Variant) -> list[str]:
     used = used_in("\n".join(text))
     body, functions = put_in([*warm, *text], functions)
     moved, evaluated = moving(case), eval_mode_lines(case)
-    moved += mending(case, inliner) if variant.mended else []
+    moved += repair_lines(case, inliner) if variant.repaired else []
     imports |= inliner.names.imports
     if case.condition.dtype == "float64":
         before += ["", "torch.set_default_dtype(torch.float64)"]

@@ -29,8 +29,8 @@ def calling(
     """Return the function of one call. ``several``: it is also called with other contexts. Raises:
     `Unwritable` if there is no such call.
     """
-    speak, taken = getattr(case.dialect, which), TAKES[which]
-    if speak is None:
+    function, taken = getattr(case.dialect, which), TAKES[which]
+    if function is None:
         raise Unwritable(f"it offers no {which}")
     context = Operand(None)
     if case.context is not None:
@@ -47,7 +47,7 @@ def calling(
         inner = Inliner(names, perform=argument is not None)
         try:
             with torch_sandbox(0, DTYPES[case.condition.dtype]):
-                definition = inner.define(speak, which, given, parameters)
+                definition = inner.define(function, which, given, parameters)
         except Exception:
             if argument is None:
                 raise
@@ -91,15 +91,15 @@ def example(case: ReproductionCase, which: str, all_rows: bool = False) -> Any:
     """Return the result of a call for the first recorded point, or for all; None if it raises or
     does not exist.
     """
-    speak, dtype = getattr(case.dialect, which), DTYPES[case.condition.dtype]
+    function, dtype = getattr(case.dialect, which), DTYPES[case.condition.dtype]
     argument = _example_argument(case, which)
-    if speak is None or argument is None:
+    if function is None or argument is None:
         return None
     rows = slice(None) if all_rows else slice(1)
     context = None if case.context is None else torch.from_numpy(case.context[rows]).to(dtype)
     try:
         with torch_sandbox(0, dtype):
-            return speak(_copy(case), argument[rows], context)
+            return function(_copy(case), argument[rows], context)
     except Exception:  # the program will show what it raises
         return None
 

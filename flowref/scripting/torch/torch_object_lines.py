@@ -150,7 +150,7 @@ def moving(case: ReproductionCase) -> list[str]:
     ]
 
 
-def mending(case: ReproductionCase, inliner: Inliner) -> list[str]:
+def repair_lines(case: ReproductionCase, inliner: Inliner) -> list[str]:
     """The lines by which the library restores perturbed parameters to their valid set."""
     repair = case.dialect.repair
     if repair is None:

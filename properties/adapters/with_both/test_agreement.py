@@ -228,7 +228,7 @@ def test_maps_agree(name: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["spline", "coupling", "autoregressive"])
-def test_a_slip_in_one_world_is_seen(name: str, size: float) -> None:
+def test_a_bug_in_one_world_is_seen(name: str, size: float) -> None:
     """A log-det, or an entry, that is off in one world alone is no agreement."""
     one, other = MAPS[name]()
     value, ladj, _ = (np.array(each) for each in one)

@@ -1,4 +1,4 @@
-"""Flows in JAX as users write them, and the same with a slip planted by ``slip``."""
+"""Flows in JAX as users write them, and the same with a bug planted by ``bug``."""
 
 # Nothing is known of JAX where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -23,32 +23,32 @@ class Bent(eqx.Module):
 
     log_scale: jax.Array
     shift: jax.Array
-    slip: str = eqx.field(static=True, default="")
+    bug: str = eqx.field(static=True, default="")
 
     def forward(self, x: Any) -> Any:
         """The map of one event."""
         z = x * jnp.exp(self.log_scale) + self.shift
-        bend = {"half": 0.25}.get(self.slip, 0.5)
+        bend = {"half": 0.25}.get(self.bug, 0.5)
         ladj = jnp.sum(self.log_scale - bend * jnp.log1p(z * z))
-        return jnp.arcsinh(z), ladj * (1 + 1e-7 if self.slip == "small" else 1)
+        return jnp.arcsinh(z), ladj * (1 + 1e-7 if self.bug == "small" else 1)
 
     def inverse(self, y: Any) -> Any:
         """Its way back."""
         z = jnp.sinh(y)
         ladj = jnp.sum(0.5 * jnp.log1p(z * z) - self.log_scale)
         x = (z - self.shift) * jnp.exp(-self.log_scale)
-        return x, -ladj if self.slip == "sign" else ladj
+        return x, -ladj if self.bug == "sign" else ladj
 
 
-def bent(slip: str = "") -> Any:
+def bent(bug: str = "") -> Any:
     """The module."""
-    return Bent(jnp.array([-0.3, 0.1, 0.2]), jnp.array([0.5, -0.5, 0.1]), slip)
+    return Bent(jnp.array([-0.3, 0.1, 0.2]), jnp.array([0.5, -0.5, 0.1]), bug)
 
 
-def pair(slip: str = "") -> Any:
+def pair(bug: str = "") -> Any:
     """Two functions of batches, with closed-over weights."""
     shift = jnp.array([0.1, 0.2, 0.3])
-    factor = 2.0 if slip == "twice" else 1.0
+    factor = 2.0 if bug == "twice" else 1.0
 
     def forward(x: Any) -> Any:
         ladj = factor * jnp.linalg.slogdet(WEIGHT)[1]
@@ -56,22 +56,22 @@ def pair(slip: str = "") -> Any:
 
     def inverse(y: Any) -> Any:
         x = jax.scipy.linalg.solve_triangular(WEIGHT, (y - shift).T, lower=False).T
-        x = x * (1 + 1e-9) if slip == "offset" else x
+        x = x * (1 + 1e-9) if bug == "offset" else x
         ladj = -jnp.linalg.slogdet(WEIGHT)[1] * jnp.ones(len(y))
-        if slip == "branch":  # the root that is not chosen has a gradient that is no number
+        if bug == "branch":  # the root that is not chosen has a gradient that is no number
             ladj += jnp.where(y[:, 0] < 0, 0 * jnp.sqrt(-y[:, 0]), 0)
         return x, ladj
 
     return forward, inverse
 
 
-def sliced(slip: str = "") -> Any:
+def sliced(bug: str = "") -> Any:
     """A coupling of two features as functions of parameters, which runs at every other number, where
     its one scale is stretched over several entries.
     """
     keys = jax.random.split(jax.random.key(0), 2)
     weights = jax.random.normal(keys[0], (1, 8)), 0.3 * jax.random.normal(keys[1], (8, 2))
-    factor = 1.01 if slip == "large" else 1.0
+    factor = 1.01 if bug == "large" else 1.0
 
     def conditioned(weights: Any, a: Any) -> Any:
         s, t = jnp.split(jnp.tanh(a @ weights[0]) @ weights[1], 2, axis=-1)
@@ -90,10 +90,10 @@ def sliced(slip: str = "") -> Any:
     return partial(forward, weights), partial(inverse, weights)
 
 
-def radial(slip: str = "") -> Any:
+def radial(bug: str = "") -> Any:
     """A map that stretches one number of each point over its entries at every size."""
     weights = jnp.array([0.3, -0.2, 0.1, 0.5, 0.2])
-    factor = 1.01 if slip == "large" else 1.0
+    factor = 1.01 if bug == "large" else 1.0
 
     def forward(x: Any) -> Any:
         bend = jnp.tanh(x @ weights)[:, None]
@@ -106,9 +106,9 @@ def radial(slip: str = "") -> Any:
 class Normal:
     """An ordinary object with a density, and a sampler that takes a key."""
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         self.mu, self.log_sigma = jnp.array([0.5, -1.0]), jnp.array([0.2, -0.4])
-        self.slip = slip
+        self.bug = bug
 
     def forward(self, x: Any) -> Any:
         """To latents."""
@@ -122,17 +122,17 @@ class Normal:
         """By change of variables."""
         z, ladj = self.forward(x)
         base = jax.scipy.stats.norm.logpdf(z).sum(-1)
-        return base if self.slip == "forgotten" else base + ladj
+        return base if self.bug == "forgotten" else base + ladj
 
     def sample(self, key: Any, n: int) -> Any:
         """Latents, taken back."""
-        wide = 1.1 if self.slip == "wide" else 1.0
+        wide = 1.1 if self.bug == "wide" else 1.0
         return self.inverse(wide * jax.random.normal(key, (n, 2)))[0]
 
 
-def normal(slip: str = "") -> Any:
+def normal(bug: str = "") -> Any:
     """The object."""
-    return Normal(slip)
+    return Normal(bug)
 
 
 def one_event_and_key() -> Any:
@@ -218,15 +218,15 @@ class Scaled(eqx.Module):
     """A scaling of one event, in the precision of its input."""
 
     log_scale: jax.Array
-    slip: str = eqx.field(static=True, default="")
+    bug: str = eqx.field(static=True, default="")
 
     def forward(self, x: Any) -> Any:
         """The map of one event."""
-        if self.slip == "numpy":
+        if self.bug == "numpy":
             x = x * np.float64(1.0)
-        if self.slip == "double":
+        if self.bug == "double":
             x = x.astype(jnp.float64)
-        weight = np.float64(1.0) if self.slip == "loop" else 1.0
+        weight = np.float64(1.0) if self.bug == "loop" else 1.0
         ladj, _ = jax.lax.scan(
             lambda total, one: (total + weight * one, None),
             jnp.zeros((), x.dtype),
@@ -239,9 +239,9 @@ class Scaled(eqx.Module):
         return y * jnp.exp(-self.log_scale), -self.log_scale.sum()
 
 
-def scaled(slip: str = "") -> Any:
+def scaled(bug: str = "") -> Any:
     """The module."""
-    return Scaled(jnp.array([-0.3, 0.1, 0.2]), slip)
+    return Scaled(jnp.array([-0.3, 0.1, 0.2]), bug)
 
 
 def asking() -> Any:
@@ -261,14 +261,14 @@ def network() -> Any:
 class Cached:
     """A map whose scale is computed when it is first asked for, and kept."""
 
-    def __init__(self, slip: bool) -> None:
-        self.log_scale, self.slip = jnp.array([0.3, -0.2, 0.1]), slip
+    def __init__(self, bug: bool) -> None:
+        self.log_scale, self.bug = jnp.array([0.3, -0.2, 0.1]), bug
         self.scale: Any = None
 
     def forward(self, x: Any) -> Any:
         """The map."""
         scale = jnp.exp(self.log_scale) if self.scale is None else self.scale
-        if self.slip:
+        if self.bug:
             self.scale = scale
         return x * scale, self.log_scale.sum() * jnp.ones(len(x))
 
@@ -277,18 +277,18 @@ class Cached:
         return y * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(y))
 
 
-def cached(slip: bool = False) -> Any:
-    """The object; with the slip a value of the first trace stays in it."""
-    return Cached(slip)
+def cached(bug: bool = False) -> Any:
+    """The object; with the bug a value of the first trace stays in it."""
+    return Cached(bug)
 
 
-def kept(slip: bool = False) -> Any:
-    """Two functions; with the slip one keeps what it computed, which nothing reads."""
+def kept(bug: bool = False) -> Any:
+    """Two functions; with the bug one keeps what it computed, which nothing reads."""
 
     def there(x: Any) -> Any:
         y = 2.0 * x + 1.0
-        if slip:
-            there.last = y  # type: ignore[attr-defined]  # the slip
+        if bug:
+            there.last = y  # type: ignore[attr-defined]  # the bug
         return y, jnp.full(len(x), jnp.log(2.0) * x.shape[-1])
 
     def back(y: Any) -> Any:
@@ -301,12 +301,12 @@ def kept(slip: bool = False) -> Any:
 class Registered:
     """A map that is registered as a pytree."""
 
-    def __init__(self, log_scale: Any, shift: float = 0.0, slip: bool = False) -> None:
-        self.log_scale, self.shift, self.slip = log_scale, shift, slip
+    def __init__(self, log_scale: Any, shift: float = 0.0, bug: bool = False) -> None:
+        self.log_scale, self.shift, self.bug = log_scale, shift, bug
 
     def tree_flatten(self) -> Any:
-        """Its leaves; with the slip the shift is forgotten."""
-        return (self.log_scale,), (0.0 if self.slip else self.shift, self.slip)
+        """Its leaves; with the bug the shift is forgotten."""
+        return (self.log_scale,), (0.0 if self.bug else self.shift, self.bug)
 
     @classmethod
     def tree_unflatten(cls, fixed: Any, leaves: Any) -> Any:
@@ -323,16 +323,16 @@ class Registered:
         return z, -self.log_scale.sum() * jnp.ones(len(y))
 
 
-def half_registered(slip: bool = False) -> Any:
+def half_registered(bug: bool = False) -> Any:
     """The object."""
-    return Registered(jnp.array([0.3, -0.2, 0.1]), 0.5, slip)
+    return Registered(jnp.array([0.3, -0.2, 0.1]), 0.5, bug)
 
 
-def seeded(slip: bool = False) -> Any:
-    """A sampler that, with the slip, makes a key of its own."""
+def seeded(bug: bool = False) -> Any:
+    """A sampler that, with the bug, makes a key of its own."""
 
     def sample(key: Any, n: int) -> Any:
-        return jax.random.normal(jax.random.key(0) if slip else key, (n, 2))
+        return jax.random.normal(jax.random.key(0) if bug else key, (n, 2))
 
     return SimpleNamespace(
         log_prob=lambda x: jax.scipy.stats.norm.logpdf(x).sum(-1), sample=sample, event_shape=2
@@ -352,26 +352,26 @@ def _steep(given: Any, moved: Any) -> Any:
 
 
 class Numbered(eqx.Module):
-    """A map with a number of Python as a leaf; slips look whether they are in a trace."""
+    """A map with a number of Python as a leaf; bugs look whether they are in a trace."""
 
     rate: float
-    slip: str = eqx.field(static=True)
+    bug: str = eqx.field(static=True)
 
     def forward(self, x: Any) -> Any:
         """The map of a batch."""
         rate = self.rate
-        if self.slip == "number" and isinstance(rate, jax.core.Tracer):
+        if self.bug == "number" and isinstance(rate, jax.core.Tracer):
             rate = jnp.maximum(rate, 1.0)
         y = steep(x, rate)
         return y, jnp.log1p(rate / jnp.cosh(x) ** 2).sum(-1)
 
 
-def numbered(slip: str = "") -> Any:
+def numbered(bug: str = "") -> Any:
     """The module."""
-    return Numbered(0.5, slip)
+    return Numbered(0.5, bug)
 
 
-def ruled(slip: bool = False) -> Any:
+def ruled(bug: bool = False) -> Any:
     """Two functions, of which one solves in a loop and has a rule of derivatives of its own."""
     height = jnp.array([0.8, -0.4, 0.5])
 
@@ -389,7 +389,7 @@ def ruled(slip: bool = False) -> Any:
     def _(primals: Any, tangents: Any) -> Any:
         x = solved(*primals)
         rise = slope(x)
-        return x, tangents[0] * rise if slip else tangents[0] / rise
+        return x, tangents[0] * rise if bug else tangents[0] / rise
 
     def forward(x: Any) -> Any:
         return x + height * jnp.tanh(x), jnp.log(slope(x)).sum(-1)

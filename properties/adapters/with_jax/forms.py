@@ -1,5 +1,5 @@
 """The forms in which flows in JAX come besides objects with ``forward`` and ``inverse``: functions beside
-their parameters, modules beside their variables or their state, contexts, images. ``slip`` plants one.
+their parameters, modules beside their variables or their state, contexts, images. ``bug`` plants one.
 """
 
 # Nothing is known of JAX where types are checked.
@@ -39,24 +39,24 @@ def back(weights: Weights, y: Any, sign: float = -1.0) -> Any:
 WEIGHTS = Weights(jnp.array([0.3, -0.2, 0.1]), jnp.array([1.0, 0.0, -1.0]))
 
 
-def parameters_first(slip: bool = False) -> Any:
+def parameters_first(bug: bool = False) -> Any:
     """(parameters, forward, inverse)."""
-    return WEIGHTS, there, partial(back, sign=1.0) if slip else back
+    return WEIGHTS, there, partial(back, sign=1.0) if bug else back
 
 
-def compiled(slip: bool = False) -> Any:
+def compiled(bug: bool = False) -> Any:
     """(forward, inverse, parameters), compiled by who wrote them."""
-    return jax.jit(there), jax.jit(partial(back, sign=1.0 if slip else -1.0)), dict_of(WEIGHTS)
+    return jax.jit(there), jax.jit(partial(back, sign=1.0 if bug else -1.0)), dict_of(WEIGHTS)
 
 
-def states(slip: bool = False) -> Any:
+def states(bug: bool = False) -> Any:
     """Value and running log-det in one dictionary, with the parameters before it."""
 
     def run(function: Any, weights: Weights, state: Any) -> Any:
         value, ladj = function(weights, state["x"])
         return {"x": value, "lj": state["lj"] + ladj}
 
-    return WEIGHTS, partial(run, there), partial(run, partial(back, sign=1.0) if slip else back)
+    return WEIGHTS, partial(run, there), partial(run, partial(back, sign=1.0) if bug else back)
 
 
 def dict_of(weights: Weights) -> Any:
@@ -68,27 +68,27 @@ class Methods(NamedTuple):
     """A named tuple with methods."""
 
     log_scale: jax.Array
-    slip: bool
+    bug: bool
 
     def forward(self, x: Any) -> Any:
         """The map of a batch."""
         ladj = self.log_scale.sum() * jnp.ones(len(x))
-        return x * jnp.exp(self.log_scale), ladj * (0.5 if self.slip else 1.0)
+        return x * jnp.exp(self.log_scale), ladj * (0.5 if self.bug else 1.0)
 
     def inverse(self, y: Any) -> Any:
         """Its way back."""
         return y * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(y))
 
 
-def named_tuple(slip: bool = False) -> Any:
+def named_tuple(bug: bool = False) -> Any:
     """The named tuple."""
-    return Methods(WEIGHTS.log_scale, slip)
+    return Methods(WEIGHTS.log_scale, bug)
 
 
 class Normalization(nn.Module):
     """A batch normalization of flax, as a flow evaluates it."""
 
-    slip: bool = False
+    bug: bool = False
 
     @nn.compact
     def __call__(self, x: Any, train: bool) -> Any:
@@ -97,19 +97,19 @@ class Normalization(nn.Module):
         var = self.variable("batch_stats", "var", jnp.ones, 3)
         log_gamma = self.param("log_gamma", nn.initializers.normal(0.3), (3,))
         m, v = (x.mean(0), x.var(0)) if train else (mean.value, var.value)
-        ladj = log_gamma.sum() - (1.0 if self.slip else 0.5) * jnp.log(v + 1e-5).sum()
+        ladj = log_gamma.sum() - (1.0 if self.bug else 0.5) * jnp.log(v + 1e-5).sum()
         return (x - m) * jnp.exp(log_gamma) / jnp.sqrt(v + 1e-5), ladj * jnp.ones(len(x))
 
 
-def bound(slip: bool = False) -> Any:
+def bound(bug: bool = False) -> Any:
     """The module, bound to its variables."""
-    module, variables = with_variables(slip)
+    module, variables = with_variables(bug)
     return module.bind(variables)
 
 
-def with_variables(slip: bool = False) -> Any:
+def with_variables(bug: bool = False) -> Any:
     """(module, variables)."""
-    module = Normalization(slip)
+    module = Normalization(bug)
     variables = module.init(jax.random.key(0), jnp.zeros((2, 3)), False)
     return module, {**variables, "batch_stats": {"mean": jnp.ones(3), "var": 2 * jnp.ones(3)}}
 
@@ -119,10 +119,10 @@ class Running(eqx.Module):
 
     log_gamma: jax.Array
     index: eqx.nn.StateIndex
-    slip: bool = eqx.field(static=True)
+    bug: bool = eqx.field(static=True)
 
-    def __init__(self, slip: bool) -> None:
-        self.log_gamma, self.slip = jnp.array([0.3, -0.2, 0.1]), slip
+    def __init__(self, bug: bool) -> None:
+        self.log_gamma, self.bug = jnp.array([0.3, -0.2, 0.1]), bug
         self.index = eqx.nn.StateIndex((jnp.array([0.5, 0.0, 1.0]), jnp.array([2.0, 1.0, 0.5])))
 
     def __call__(self, x: Any, state: Any, inference: bool = False) -> Any:
@@ -138,13 +138,13 @@ class Running(eqx.Module):
         """The way back by running statistics."""
         mean, var = state.get(self.index)
         ladj = (0.5 * jnp.log(var) - self.log_gamma).sum() * jnp.ones(len(y))
-        x = y * jnp.exp(-self.log_gamma) * (var if self.slip else jnp.sqrt(var)) + mean
+        x = y * jnp.exp(-self.log_gamma) * (var if self.bug else jnp.sqrt(var)) + mean
         return x, ladj
 
 
-def with_state(slip: bool = False) -> Any:
+def with_state(bug: bool = False) -> Any:
     """(module, state)."""
-    return eqx.nn.make_with_state(Running)(slip)
+    return eqx.nn.make_with_state(Running)(bug)
 
 
 class Conditional(eqx.Module):
@@ -152,12 +152,12 @@ class Conditional(eqx.Module):
 
     weight: jax.Array
     cond_dim: int = eqx.field(static=True)
-    slip: bool = eqx.field(static=True)
+    bug: bool = eqx.field(static=True)
 
     def forward(self, x: Any, cond: Any) -> Any:
         """The map."""
         s, t = jnp.split(jnp.tanh(self.weight @ cond), 2)
-        return x * jnp.exp(s) + t, s.mean() if self.slip else s.sum()
+        return x * jnp.exp(s) + t, s.mean() if self.bug else s.sum()
 
     def inverse(self, y: Any, cond: Any) -> Any:
         """Its way back."""
@@ -165,25 +165,25 @@ class Conditional(eqx.Module):
         return (y - t) * jnp.exp(-s), -s.sum()
 
 
-def told_context(slip: bool = False) -> Any:
+def told_context(bug: bool = False) -> Any:
     """The object."""
-    return Conditional(jax.random.normal(jax.random.key(0), (4, 3)), 3, slip)
+    return Conditional(jax.random.normal(jax.random.key(0), (4, 3)), 3, bug)
 
 
-def channels_last(slip: bool = False) -> Any:
+def channels_last(bug: bool = False) -> Any:
     """A map of images with three channels that stand last, which takes points of any rank."""
     log_scale = jnp.array([0.3, -0.2, 0.1])
 
     def forward(x: Any) -> Any:
-        places = -16 if slip else 16
+        places = -16 if bug else 16
         return x * jnp.exp(log_scale), jnp.full(len(x), places * log_scale.sum())
 
     return SimpleNamespace(forward=forward, log_scale=log_scale, height=4)
 
 
-def any_event(slip: bool = False) -> Any:
+def any_event(bug: bool = False) -> Any:
     """A map of numbers, in whose code nothing says that they are."""
-    return lambda x: (2.0 * x, jnp.log(3.0 if slip else 2.0) * jnp.ones(len(x)))
+    return lambda x: (2.0 * x, jnp.log(3.0 if bug else 2.0) * jnp.ones(len(x)))
 
 
 class Odd(eqx.Module):
@@ -232,7 +232,7 @@ def leaky() -> Any:
     return Leaky(jnp.array([0.1, 0.2, 0.3]))
 
 
-def mixture(slip: bool = False) -> Any:
+def mixture(bug: bool = False) -> Any:
     """A density of two features with as many components as it would take for single events of three."""
     means, logits = jnp.array([[0.0, 1.0], [2.0, -1.0], [-2.0, 0.0]]), jnp.array([0.1, 0.5, -0.3])
 
@@ -242,7 +242,7 @@ def mixture(slip: bool = False) -> Any:
 
     def sample(key: Any, n: int) -> Any:
         which, noise = jax.random.split(key)
-        weights = jax.nn.softmax(logits) if slip else logits
+        weights = jax.nn.softmax(logits) if bug else logits
         chosen = jax.random.categorical(which, weights, shape=(n,))
         return means[chosen] + jax.random.normal(noise, (n, 2))
 
@@ -265,9 +265,9 @@ class Chained(eqx.Module):
         return z * jnp.exp(-self.scales), self.kept * log_det - self.scales.sum()
 
 
-def chained(slip: bool = False) -> Any:
-    """The object; with a slip it forgets what came before it."""
-    return Chained(jnp.array([0.3, -0.2, 0.5]), kept=0.0 if slip else 1.0)
+def chained(bug: bool = False) -> Any:
+    """The object; with a bug it forgets what came before it."""
+    return Chained(jnp.array([0.3, -0.2, 0.5]), kept=0.0 if bug else 1.0)
 
 
 class Counting(Chained):
@@ -297,19 +297,19 @@ def turning(weights: Any, x: Any, reverse: bool = False) -> Any:
     return jnp.arcsinh(scale * x), ladj.sum(-1)
 
 
-def flagged(slip: bool = False) -> Any:
+def flagged(bug: bool = False) -> Any:
     """(parameters, function) with a flag."""
 
-    def slipped(weights: Any, x: Any, reverse: bool = False) -> Any:
+    def buggy(weights: Any, x: Any, reverse: bool = False) -> Any:
         y, ladj = turning(weights, x, reverse)
         return y, -ladj if reverse else ladj
 
-    return {"log_scale": jnp.array([0.3, -0.2, 0.5])}, slipped if slip else turning
+    return {"log_scale": jnp.array([0.3, -0.2, 0.5])}, buggy if bug else turning
 
 
-def flagged_static(slip: bool = False) -> Any:
+def flagged_static(bug: bool = False) -> Any:
     """The same compiled, with a static flag that has to be given, and parameters bound."""
-    weights, run = flagged(slip)
+    weights, run = flagged(bug)
 
     def required(weights: Any, x: Any, inverse: bool) -> Any:
         return run(weights, x, inverse)
@@ -335,14 +335,14 @@ class Leveled(eqx.Module):
     """A map of which parts leave early: its latents are a list. ``given``: how they come."""
 
     log_scale: jax.Array
-    slip: bool = eqx.field(static=True)
+    bug: bool = eqx.field(static=True)
     given: str = eqx.field(static=True)
 
     def forward(self, x: Any) -> Any:
         """The map of a batch."""
         z = x * jnp.exp(self.log_scale)
         leaves, stays = z[:, :4].reshape(-1, 2, 2), z[:, 4:]
-        ladj = (self.log_scale[4:] if self.slip else self.log_scale).sum() * jnp.ones(len(x))
+        ladj = (self.log_scale[4:] if self.bug else self.log_scale).sum() * jnp.ones(len(x))
         latents = {
             "list": [leaves, stays],
             "tuple": (leaves, stays),
@@ -360,9 +360,9 @@ class Leveled(eqx.Module):
         return z * jnp.exp(-self.log_scale), -self.log_scale.sum() * jnp.ones(len(z))
 
 
-def leveled(slip: bool = False, given: str = "list") -> Any:
+def leveled(bug: bool = False, given: str = "list") -> Any:
     """The object."""
-    return Leveled(jnp.linspace(-0.3, 0.5, 6), slip, given)
+    return Leveled(jnp.linspace(-0.3, 0.5, 6), bug, given)
 
 
 class Early(Leveled):
@@ -381,9 +381,9 @@ class Early(Leveled):
         return super().forward(x)[1]
 
 
-def leveled_alone(slip: bool = False) -> Any:
+def leveled_alone(bug: bool = False) -> Any:
     """The object."""
-    return Early(jnp.linspace(-0.3, 0.5, 6), slip, "list")
+    return Early(jnp.linspace(-0.3, 0.5, 6), bug, "list")
 
 
 class Summed(eqx.Module):
@@ -488,6 +488,6 @@ class Jump(eqx.Module):
         return self.forward(z, key)
 
 
-def jumping(slip: bool = False, single: bool = False) -> Any:
-    """The object; with a slip it makes a key of its own."""
-    return Jump(jnp.array(0.5), slip, single)
+def jumping(bug: bool = False, single: bool = False) -> Any:
+    """The object; with a bug it makes a key of its own."""
+    return Jump(jnp.array(0.5), bug, single)

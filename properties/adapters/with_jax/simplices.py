@@ -1,4 +1,4 @@
-"""Maps of vectors onto a simplex in JAX: what they return has one number more. ``slip`` plants one."""
+"""Maps of vectors onto a simplex in JAX: what they return has one number more. ``bug`` plants one."""
 
 # Nothing is known of JAX where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -20,7 +20,7 @@ class LogRatio(eqx.Module):
 
     log_heat: jax.Array
     axes: int = eqx.field(static=True)
-    slip: str = eqx.field(static=True)
+    bug: str = eqx.field(static=True)
     surface: bool = eqx.field(static=True)
 
     def onto(self, x: Any) -> Any:
@@ -28,12 +28,12 @@ class LogRatio(eqx.Module):
         if x.ndim != self.axes:
             raise ValueError(f"points of {self.axes} axes are taken")
         y = jax.nn.softmax(jnp.pad(x * jnp.exp(-self.log_heat), [(0, 0)] * (x.ndim - 1) + [(0, 1)]))
-        return jnp.concatenate([y[..., :-1], y[..., :1]], -1) if self.slip == "last" else y
+        return jnp.concatenate([y[..., :-1], y[..., :1]], -1) if self.bug == "last" else y
 
     def log_det(self, y: Any) -> Any:
         """The log-det at an image."""
         size = y.shape[-1] - 1
-        entries = y[..., :-1] if self.slip == "term" else y
+        entries = y[..., :-1] if self.bug == "term" else y
         more = 0.5 * math.log(size + 1) if self.surface else 0.0
         return jnp.log(entries).sum(-1) - size * self.log_heat + more
 
@@ -71,16 +71,16 @@ class Beside(LogRatio):
         return self.log_det(y)
 
 
-def single(slip: str = "", surface: bool = False) -> Any:
+def single(bug: str = "", surface: bool = False) -> Any:
     """Of one event."""
-    return Pairs(jnp.array(0.3), 1, slip, surface)
+    return Pairs(jnp.array(0.3), 1, bug, surface)
 
 
-def batched(slip: str = "", surface: bool = False) -> Any:
+def batched(bug: str = "", surface: bool = False) -> Any:
     """Of a batch."""
-    return Pairs(jnp.array(0.3), 2, slip, surface)
+    return Pairs(jnp.array(0.3), 2, bug, surface)
 
 
-def beside(slip: str = "", surface: bool = False) -> Any:
+def beside(bug: str = "", surface: bool = False) -> Any:
     """Of one event, and a log-det beside the map."""
-    return Beside(jnp.array(0.3), 1, slip, surface)
+    return Beside(jnp.array(0.3), 1, bug, surface)

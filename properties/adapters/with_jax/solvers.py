@@ -59,11 +59,11 @@ class Integrated(eqx.Module):
         return self.solved(y, -1 / self.steps)
 
 
-def integrated(slip: bool = False, steps: int = 6) -> Any:
-    """With a slip, a trace that is off by a thousandth."""
+def integrated(bug: bool = False, steps: int = 6) -> Any:
+    """With a bug, a trace that is off by a thousandth."""
     w = jnp.sin(jnp.arange(12.0).reshape(6, 2))
     return Integrated(
-        w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), steps, 1.001 if slip else 1.0
+        w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), steps, 1.001 if bug else 1.0
     )
 
 
@@ -72,21 +72,21 @@ class Written(eqx.Module):
 
     w: jax.Array
     v: jax.Array
-    slip: bool = eqx.field(static=True, default=False)
+    bug: bool = eqx.field(static=True, default=False)
 
     def forward(self, x: Any) -> Any:
         """There."""
         return Integrated(self.w, self.v, 2).forward(x)
 
     def inverse(self, y: Any) -> Any:
-        """And back; with a slip, on."""
-        return self.forward(y) if self.slip else Integrated(self.w, self.v, 2).inverse(y)
+        """And back; with a bug, on."""
+        return self.forward(y) if self.bug else Integrated(self.w, self.v, 2).inverse(y)
 
 
-def written(slip: bool = False) -> Any:
+def written(bug: bool = False) -> Any:
     """A solver whose steps no attribute tells."""
     w = jnp.sin(jnp.arange(12.0).reshape(6, 2))
-    return Written(w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), slip)
+    return Written(w, 0.6 * jnp.cos(jnp.arange(12.0).reshape(6, 2)), bug)
 
 
 class Misnamed(Written):
@@ -145,11 +145,11 @@ class Registered(Ordinary):
         return made
 
 
-def of_class(slip: bool = False, style: str = "module") -> Any:
-    """With a slip, a trace that is off by a hundredth."""
+def of_class(bug: bool = False, style: str = "module") -> Any:
+    """With a bug, a trace that is off by a hundredth."""
     plain = integrated()
     kind = {"module": OfClass, "ordinary": Ordinary, "registered": Registered}[style]
-    return kind(plain.w, plain.v, 1.01 if slip else 1.0)
+    return kind(plain.w, plain.v, 1.01 if bug else 1.0)
 
 
 class Halved(eqx.Module):
@@ -345,7 +345,7 @@ def contraction(weight: Any) -> Any:
     return 0.8 * weight / jnp.linalg.norm(weight.T @ u)
 
 
-def normed(slip: str = "") -> Any:
+def normed(bug: str = "") -> Any:
     """A residual map whose weights are kept small so, and whose way back repeats: its log-det is exact."""
     weight = jnp.array([[0.9, -0.4], [0.3, 0.7]])
 
@@ -355,7 +355,7 @@ def normed(slip: str = "") -> Any:
         jacobian = jnp.eye(2) + slope[..., None] * w
         exact = jnp.linalg.slogdet(jacobian)[1]
         first = jnp.trace(jacobian, axis1=-2, axis2=-1) - 2  # of the series of the logarithm
-        return x + jnp.tanh(x @ w.T), first if slip == "first" else exact
+        return x + jnp.tanh(x @ w.T), first if bug == "first" else exact
 
     def back(params: Any, y: Any) -> Any:
         w = contraction(params)

@@ -1,5 +1,5 @@
 """Styles in which JAX is written besides those of `forms`: densities as functions, samplers that take their
-parameters anywhere, masks in single precision, classes of users that derive from a library's. ``slip`` plants one.
+parameters anywhere, masks in single precision, classes of users that derive from a library's. ``bug`` plants one.
 """
 
 # Nothing is known of JAX where types are checked.
@@ -23,40 +23,40 @@ def log_prob(params: Any, x: Any) -> Any:
     return jax.scipy.stats.norm.logpdf(z).sum(-1) - params["log_scale"].sum()
 
 
-def functions_of_density(slip: bool = False) -> Any:
+def functions_of_density(bug: bool = False) -> Any:
     """(parameters, log_prob, sample), with the shape of samples."""
 
     def sample(params: Any, key: Any, shape: Any) -> Any:
-        scale = jnp.exp(params["log_scale"] * (0.0 if slip else 1.0))
+        scale = jnp.exp(params["log_scale"] * (0.0 if bug else 1.0))
         return params["loc"] + scale * jax.random.normal(key, (*shape, 2))
 
     return NORMAL, log_prob, sample
 
 
-def key_first(slip: bool = False) -> Any:
+def key_first(bug: bool = False) -> Any:
     """(parameters, log_prob, sample), where the parameters stand behind the key."""
 
     def sample(rng: Any, params: Any, num_samples: int = 1) -> Any:
-        scale = jnp.exp(params["log_scale"] * (0.0 if slip else 1.0))
+        scale = jnp.exp(params["log_scale"] * (0.0 if bug else 1.0))
         return params["loc"] + scale * jax.random.normal(rng, (num_samples, 2))
 
     return NORMAL, log_prob, sample
 
 
-def nameless(slip: bool = False) -> Any:
+def nameless(bug: bool = False) -> Any:
     """Two functions without names, of which one takes a key and a number."""
-    draw = functions_of_density(slip)[2]
+    draw = functions_of_density(bug)[2]
     return (lambda x: log_prob(NORMAL, x)), (lambda key, n: draw(NORMAL, key, (n,)))
 
 
-def likelihood(slip: bool = False) -> Any:
+def likelihood(bug: bool = False) -> Any:
     """(parameters, log_likelihood, generate), by names that stand in no other style."""
 
     def log_likelihood(params: Any, x: Any) -> Any:
         return log_prob(params, x)
 
     def generate(params: Any, key: Any, n: Any) -> Any:
-        return functions_of_density(slip)[2](params, key, (n,))
+        return functions_of_density(bug)[2](params, key, (n,))
 
     return NORMAL, log_likelihood, generate
 
@@ -73,8 +73,8 @@ def scored() -> Any:
 class Axes:
     """A map whose log-det asks how many axes an event has, as those of TFP do."""
 
-    def __init__(self, slip: bool) -> None:
-        self.slope, self.slip = jnp.array([0.7, 0.5]), slip
+    def __init__(self, bug: bool) -> None:
+        self.slope, self.bug = jnp.array([0.7, 0.5]), bug
 
     def forward(self, x: Any) -> Any:
         """The map."""
@@ -87,31 +87,31 @@ class Axes:
     def forward_log_det_jacobian(self, x: Any, event_ndims: int) -> Any:
         """Summed over the last axes."""
         ladj = jnp.log(self.slope) + jnp.log(jnp.cosh(self.slope * x))
-        return (ladj / 2 if self.slip else ladj).sum(tuple(range(-event_ndims, 0)))
+        return (ladj / 2 if self.bug else ladj).sum(tuple(range(-event_ndims, 0)))
 
 
-def axes(slip: bool = False) -> Any:
+def axes(bug: bool = False) -> Any:
     """That map."""
-    return Axes(slip)
+    return Axes(bug)
 
 
 class Masked(eqx.Module):
     """A coupling by a mask that is made in single precision."""
 
     weight: jax.Array
-    slip: bool = eqx.field(static=True)
+    bug: bool = eqx.field(static=True)
 
     def forward(self, x: Any) -> Any:
         """The map of a batch."""
         mask = (jnp.arange(4) % 2).astype(jnp.float32)
         s = jnp.tanh(x * mask @ self.weight) * (1 - mask)
-        half = jnp.exp(s.astype(jnp.float32)) if self.slip else jnp.exp(s)
+        half = jnp.exp(s.astype(jnp.float32)) if self.bug else jnp.exp(s)
         return mask * x + (1 - mask) * x * half, s.sum(-1)
 
 
-def masked(slip: bool = False) -> Any:
+def masked(bug: bool = False) -> Any:
     """That coupling."""
-    return Masked(jax.random.normal(jax.random.key(0), (4, 4)) / 2, slip)
+    return Masked(jax.random.normal(jax.random.key(0), (4, 4)) / 2, bug)
 
 
 def maker(rng: Any, features: int) -> Any:
@@ -191,7 +191,7 @@ class Searching(fb.AbstractBijection):
 
     shape: tuple[int, ...] = (3,)
     cond_shape: ClassVar[None] = None
-    slip: bool = eqx.field(static=True, default=False)
+    bug: bool = eqx.field(static=True, default=False)
 
     def transform_and_log_det(self, x: Any, condition: Any = None) -> Any:
         """The map of one event."""
@@ -199,7 +199,7 @@ class Searching(fb.AbstractBijection):
 
     def inverse_and_log_det(self, y: Any, condition: Any = None) -> Any:
         """Its way back, by fixed-point iteration."""
-        least = 1e-2 if self.slip else 1e-7
+        least = 1e-2 if self.bug else 1e-7
         x = jax.lax.while_loop(
             lambda two: jnp.abs(two[0] - two[1]).max() > least,
             lambda two: (y - jnp.tanh(two[0]) / 2, two[0]),
@@ -208,17 +208,17 @@ class Searching(fb.AbstractBijection):
         return x, -jnp.log1p((1 - jnp.tanh(x) ** 2) / 2).sum()
 
 
-def searching(slip: bool = False) -> Any:
+def searching(bug: bool = False) -> Any:
     """That bijection."""
-    return Searching(slip=slip)
+    return Searching(bug=bug)
 
 
-def transformed(slip: bool = False) -> Any:
+def transformed(bug: bool = False) -> Any:
     """Functions as haiku transforms them: the key stands before the points."""
     params = {"scale": jnp.array([0.3, -0.2, 0.1]), "shift": jnp.array([0.1, 0.2, 0.3])}
 
     def apply(params: Any, rng: Any, x: Any) -> Any:
-        ladj = params["scale"].sum() * (1.1 if slip else 1.0)
+        ladj = params["scale"].sum() * (1.1 if bug else 1.0)
         return x * jnp.exp(params["scale"]) + params["shift"], jnp.full(len(x), ladj)
 
     def back(params: Any, rng: Any, y: Any) -> Any:

@@ -32,8 +32,8 @@ LIBRARIES = (
 @pytest.mark.parametrize(
     ("spec", "laws"), one_of_each(CASES, lambda row: row[1]), ids=[spec for spec, _ in CASES]
 )
-def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
-    """One of the laws that a slip names is violated."""
+def test_a_bug_is_caught(spec: str, laws: tuple[str, ...]) -> None:
+    """One of the laws that a bug names is violated."""
     found = {
         checking.pair_verdict(spec, law, Settings("quick"), written=False).status for law in laws
     }

@@ -30,18 +30,18 @@ def status(spec: str, law: str) -> Status:
 
 
 @pytest.mark.parametrize(
-    ("slip", "law"),
+    ("bug", "law"),
     [
         ("overwritten", "map/log-det"),
         ("twice", "map/log-det"),
         ("back overwritten", "map/log-det[inverse]"),
     ],
 )
-def test_a_log_density_that_is_not_kept_is_seen(slip: str, law: str) -> None:
+def test_a_log_density_that_is_not_kept_is_seen(bug: str, law: str) -> None:
     """What overwrites or scales the log-density that it is given is accused, in either direction, and
     what adds to it is not.
     """
-    assert status(f"scaled?event=3&slip={slip}", law) is Status.VIOLATED
+    assert status(f"scaled?event=3&bug={bug}", law) is Status.VIOLATED
     assert status("scaled?event=3", law) is Status.HOLDS
 
 
@@ -72,6 +72,6 @@ def test_an_event_is_found(name: str, event: tuple[int, ...], said: str) -> None
 
 @pytest.mark.parametrize("law", ["map/log-det", "map/log-det[inverse]"])
 def test_what_is_right_at_its_event_is_not_accused(law: str) -> None:
-    """A coupling that would be wrong at another event than its own holds, and its slip is seen."""
+    """A coupling that would be wrong at another event than its own holds, and its bug is seen."""
     assert status("halves", law) is Status.HOLDS
-    assert status("halves?slip=true", "map/log-det") is Status.VIOLATED
+    assert status("halves?bug=true", "map/log-det") is Status.VIOLATED

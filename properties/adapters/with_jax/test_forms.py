@@ -1,4 +1,4 @@
-"""Forms in which flows in JAX come: each is taken for what it is, a slip in it is caught, and it is not
+"""Forms in which flows in JAX come: each is taken for what it is, a bug in it is caught, and it is not
 accused without.
 """
 
@@ -17,7 +17,7 @@ from flowref.loading import recipe_of
 from flowref.model import Ambiguous, Law, SpecError, Status, Target, TargetError
 
 HERE = Path(__file__).parent
-# A form, its event, and the law that a slip in it violates.
+# A form, its event, and the law that a bug in it violates.
 FORMS = [
     ("parameters_first", (3,), "map/log-det[inverse]"),
     ("compiled", (3,), "map/log-det[inverse]"),
@@ -53,9 +53,9 @@ def status(spec: str, law: str) -> Status:
 
 @pytest.mark.parametrize(("spec", "event", "law"), FORMS)
 def test_a_form_is_recognized(spec: str, event: tuple[int, ...], law: str) -> None:
-    """The event of a form is told by calls, its slip is caught, and without it nothing is accused."""
+    """The event of a form is told by calls, its bug is caught, and without it nothing is accused."""
     assert recipe_of(target(spec)).facts.event_shape == event
-    assert status(f"{spec}?slip=true", law) is Status.VIOLATED
+    assert status(f"{spec}?bug=true", law) is Status.VIOLATED
     assert status(spec, law) is not Status.VIOLATED
 
 
@@ -193,5 +193,5 @@ def test_entries_that_meet_are_no_rows(law: str) -> None:
 def test_a_key_that_is_not_heard_is_seen(single: str) -> None:
     """A layer that says that it draws and does not use its key is accused, and not one that seldom draws."""
     law = "random/seeded[no-draws]"
-    assert status(f"jumping?single={single}&slip=true", law) is Status.VIOLATED
+    assert status(f"jumping?single={single}&bug=true", law) is Status.VIOLATED
     assert status(f"jumping?single={single}", law) is Status.HOLDS

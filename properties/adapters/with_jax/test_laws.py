@@ -1,4 +1,4 @@
-"""Laws of code that is traced: each catches its mutants and holds on their hosts, and slips as users make
+"""Laws of code that is traced: each catches its mutants and holds on their hosts, and bugs as users make
 them violate them.
 """
 
@@ -46,8 +46,8 @@ def test_mutants_of_jax_are_caught(mutant: Mutant) -> None:
 
 def test_a_rule_of_derivatives_is_held_to_what_it_says() -> None:
     """Whoever writes the rule of a loop that solves is accused where it is wrong, and not where it is right."""
-    assert status("ruled?slip=true", "map/inverse-jacobian") is Status.VIOLATED
-    assert status("ruled?slip=false", "map/inverse-jacobian") is Status.HOLDS
+    assert status("ruled?bug=true", "map/inverse-jacobian") is Status.VIOLATED
+    assert status("ruled?bug=false", "map/inverse-jacobian") is Status.HOLDS
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_a_rule_of_derivatives_is_held_to_what_it_says() -> None:
         ("seeded", "random/seeded[key]"),
     ],
 )
-def test_slips_of_tracing_are_caught(spec: str, law: str) -> None:
+def test_bugs_of_tracing_are_caught(spec: str, law: str) -> None:
     """What a trace leaves behind, what is no leaf and what no key decides is seen, and the same flow
-    without the slip is not accused.
+    without the bug is not accused.
     """
-    assert status(f"{spec}?slip=true", law) is Status.VIOLATED
-    assert status(f"{spec}?slip=false", law) is Status.HOLDS
+    assert status(f"{spec}?bug=true", law) is Status.VIOLATED
+    assert status(f"{spec}?bug=false", law) is Status.HOLDS
 
 
 @pytest.mark.parametrize(
-    ("slip", "status_of_slip"),
+    ("bug", "status_of_bug"),
     [
         ("", Status.HOLDS),
         ("numpy", Status.ADVICE),
@@ -76,23 +76,23 @@ def test_slips_of_tracing_are_caught(spec: str, law: str) -> None:
         ("loop", Status.ADVICE),
     ],
 )
-def test_single_precision_is_kept(slip: str, status_of_slip: Status) -> None:
+def test_single_precision_is_kept(bug: str, status_of_bug: Status) -> None:
     """A number of numpy, a cast to double and a loop that changes its type are seen where 64-bit types
     are on, or off; the setting of the process is what it was.
     """
     before = jax.config.jax_enable_x64
-    assert status(f"scaled?event=3&slip={slip}", "dtype/follows[float32]") is status_of_slip
+    assert status(f"scaled?event=3&bug={bug}", "dtype/follows[float32]") is status_of_bug
     assert jax.config.jax_enable_x64 == before
 
 
-def test_constants_of_a_file_are_nobodys_slip() -> None:
+def test_constants_of_a_file_are_nobodys_bug() -> None:
     """What was made in double precision when the file was imported tells nothing of the code."""
     assert status("pair?event=3", "dtype/follows[float32]") is Status.NOT_APPLICABLE
 
 
 def test_numbers_are_traced() -> None:
-    """A number that is another where it is traced is seen; without the slip static and traced agree."""
-    assert status("numbered?slip=number", "same/manner[traced-numbers]") is Status.VIOLATED
+    """A number that is another where it is traced is seen; without the bug static and traced agree."""
+    assert status("numbered?bug=number", "same/manner[traced-numbers]") is Status.VIOLATED
     assert status("numbered", "same/manner[traced-numbers]") is Status.HOLDS
 
 

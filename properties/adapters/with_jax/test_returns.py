@@ -29,9 +29,9 @@ class Result:
 class Flow:
     event_shape = (2,)
 
-    def __init__(self, slip: bool = False):
+    def __init__(self, bug: bool = False):
         self.weight = jnp.array([0.3, -0.2])
-        self.factor = 1.5 if slip else 1.0
+        self.factor = 1.5 if bug else 1.0
 
     def go(self, x):
         z = jnp.arcsinh(x * jnp.exp(self.weight))
@@ -83,10 +83,10 @@ METHODS = {
 }
 
 
-def written(folder: Path, methods: str, option: str, slip: bool) -> Target:
+def written(folder: Path, methods: str, option: str, bug: bool) -> Target:
     """The target of a flow with such methods."""
     (folder / "flows.py").write_text(HEAD + methods, encoding="utf-8")
-    options = "&".join(filter(None, (option, "slip=true" * slip)))
+    options = "&".join(filter(None, (option, "bug=true" * bug)))
     return registry.parse_target(f"{folder}/flows.py:Flow" + f"?{options}" * bool(options))
 
 
@@ -104,13 +104,13 @@ def test_a_result_is_read(form: str, tmp_path: Path) -> None:
     assert words in recipe_of(target).recognized.conventions
 
 
-@pytest.mark.parametrize("slip", [False, True])
+@pytest.mark.parametrize("bug", [False, True])
 @pytest.mark.parametrize("form", ["fields", "columns"])
-def test_a_result_is_judged(form: str, slip: bool, tmp_path: Path) -> None:
+def test_a_result_is_judged(form: str, bug: bool, tmp_path: Path) -> None:
     """What is read is held to the law."""
     returned, option, _ = FORMS[form]
-    target = written(tmp_path, PAIR.format(returned=returned, part="[0]"), option, slip)
-    assert judged(target) is (Status.VIOLATED if slip else Status.HOLDS)
+    target = written(tmp_path, PAIR.format(returned=returned, part="[0]"), option, bug)
+    assert judged(target) is (Status.VIOLATED if bug else Status.HOLDS)
 
 
 @pytest.mark.parametrize("name", METHODS)

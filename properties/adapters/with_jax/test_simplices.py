@@ -53,16 +53,16 @@ def test_a_correct_one_is_not_accused(name: str, event: int, law: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize(
-    ("slip", "option", "law"),
+    ("bug", "option", "law"),
     [
         ("term", "", "map/log-det"),
         ("term", "&surface=true", "map/log-det"),
         ("last", "&codomain=simplex", "map/inverse"),
     ],
 )
-def test_a_slip_is_caught(name: str, slip: str, option: str, law: str) -> None:
+def test_a_bug_is_caught(name: str, bug: str, option: str, law: str) -> None:
     """A log-det that lacks a term, and a last coordinate that is wrong, are seen."""
-    assert status(spec_of(f"{name}?event=3&slip={slip}{option}"), law) is Status.VIOLATED
+    assert status(spec_of(f"{name}?event=3&bug={bug}{option}"), law) is Status.VIOLATED
 
 
 @pytest.mark.parametrize("law", [*LOG_DETS, "map/inverse[latents]"])

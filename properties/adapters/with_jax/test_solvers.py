@@ -39,7 +39,7 @@ def test_a_field_that_is_integrated_is_held_to_its_steps() -> None:
     found = recipe_of(target("integrated"))
     assert found.facts.promises["assumed-accuracy"]
     assert status("integrated", "map/log-det") is Status.HOLDS
-    assert status("integrated?slip=true", "map/log-det") is Status.VIOLATED
+    assert status("integrated?bug=true", "map/log-det") is Status.VIOLATED
 
 
 def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:
@@ -49,7 +49,7 @@ def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:
     assert status("integrated?steps=3", "map/log-det") is not Status.VIOLATED
 
 
-@pytest.mark.parametrize(("spec", "accused"), [("written", False), ("written?slip=true", True)])
+@pytest.mark.parametrize(("spec", "accused"), [("written", False), ("written?bug=true", True)])
 def test_steps_that_nothing_tells_accuse_nobody(spec: str, accused: bool) -> None:
     """Where no attribute tells how many steps are taken, what a coarse method misses on its way back is
     not judged; a way back that leads on is a gross error, and no solver's.
@@ -68,8 +68,8 @@ def test_steps_of_a_class_are_turned(style: str) -> None:
     assert turned
     assert (flow.steps, jax.tree.unflatten(structure, leaves).steps) == (6, 24)
     assert status(f"of_class?style={style}&event=2", "map/log-det") is not Status.VIOLATED
-    slipped = status(f"of_class?style={style}&event=2&slip=true", "map/log-det")
-    assert slipped is Status.VIOLATED
+    buggy = status(f"of_class?style={style}&event=2&bug=true", "map/log-det")
+    assert buggy is Status.VIOLATED
 
 
 def test_a_number_that_is_only_called_steps_accuses_nobody() -> None:
@@ -143,7 +143,7 @@ def test_what_iterates_over_weights_alone_leaves_a_map_exact() -> None:
     assert waits is Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(("slip", "expected"), [("", Status.HOLDS), ("first", Status.VIOLATED)])
-def test_the_log_det_of_such_a_map_is_held_to_its_jacobian(slip: str, expected: Status) -> None:
+@pytest.mark.parametrize(("bug", "expected"), [("", Status.HOLDS), ("first", Status.VIOLATED)])
+def test_the_log_det_of_such_a_map_is_held_to_its_jacobian(bug: str, expected: Status) -> None:
     """The first term of a series is seen."""
-    assert status(f"normed?slip={slip}" if slip else "normed", "map/log-det") is expected
+    assert status(f"normed?bug={bug}" if bug else "normed", "map/log-det") is expected

@@ -16,7 +16,7 @@ HOME = "flowref_zoo.jax_specimens."
 FILES = ("contractions", "densities", "flows", "surjective")
 # Drawing gamma variables compiles for long; a chain has a mutant of its own in `test_mutants.py`.
 DEAR = (f"{HOME}densities:dirichlet", f"{HOME}surjective:metropolis")
-# The first slip of each: `flowref selftest` does all.
+# The first bug of each: `flowref selftest` does all.
 CASES = [
     next(iter(defects.items()))
     for twin, defects in sorted(registry.specimens().items())
@@ -26,8 +26,8 @@ SURJECTIVE = [f"{HOME}surjective:{name}" for name in ("absolute", "augment", "dr
 
 
 @pytest.mark.parametrize(("spec", "laws"), CASES, ids=[spec for spec, _ in CASES])
-def test_a_slip_is_caught(spec: str, laws: tuple[str, ...]) -> None:
-    """One of the laws that a slip names is violated, and holds for the twin."""
+def test_a_bug_is_caught(spec: str, laws: tuple[str, ...]) -> None:
+    """One of the laws that a bug names is violated, and holds for the twin."""
     twin = spec.partition("?")[0]
     for law in laws:
         if (

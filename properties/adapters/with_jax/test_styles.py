@@ -1,4 +1,4 @@
-"""Styles in which JAX is written: each is taken for what it is, a slip in it is caught, and it is not accused
+"""Styles in which JAX is written: each is taken for what it is, a bug in it is caught, and it is not accused
 without; what cannot be judged is refused in a sentence that tells what to do.
 """
 
@@ -32,8 +32,8 @@ KINDS = [
     ("searching", "bijection with inverse"),
     ("transformed", "bijection with inverse"),
 ]
-# A style, and the law that a slip in it violates.
-SLIPS = [
+# A style, and the law that a bug in it violates.
+BUGS = [
     ("functions_of_density", "sampling/follows-density[ratios]"),
     ("likelihood", "sampling/follows-density[ratios]"),
     ("axes", "map/log-det"),
@@ -68,15 +68,15 @@ def test_a_style_is_recognized(spec: str, kind: str) -> None:
     assert recipe_of(target(spec)).recognized.kind == kind
 
 
-@pytest.mark.parametrize(("spec", "law"), SLIPS)
-def test_a_slip_is_caught(spec: str, law: str) -> None:
-    """A slip in a style is caught."""
-    assert status(f"{spec}?slip=true", law) is Status.VIOLATED
+@pytest.mark.parametrize(("spec", "law"), BUGS)
+def test_a_bug_is_caught(spec: str, law: str) -> None:
+    """A bug in a style is caught."""
+    assert status(f"{spec}?bug=true", law) is Status.VIOLATED
 
 
-@pytest.mark.parametrize(("spec", "law"), SLIPS)
+@pytest.mark.parametrize(("spec", "law"), BUGS)
 def test_a_style_is_not_accused(spec: str, law: str) -> None:
-    """Without the slip nothing is accused."""
+    """Without the bug nothing is accused."""
     assert status(spec, law) is Status.HOLDS
 
 

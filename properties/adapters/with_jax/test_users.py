@@ -1,4 +1,4 @@
-"""Users' code in JAX: conventions are told apart by calls, slips are caught, and correct code is not
+"""Users' code in JAX: conventions are told apart by calls, bugs are caught, and correct code is not
 accused.
 """
 
@@ -34,17 +34,17 @@ HEALTHY = [
     *((name, "dtype/follows") for name in ("bent", "pair", "normal")),
 ]
 PLANTED = [
-    ("bent?slip=half", "map/log-det"),
-    ("bent?slip=small", "map/log-det"),
-    ("bent?slip=sign", "map/log-det[inverse]"),
-    ("pair?slip=twice", "map/log-det"),
-    ("pair?slip=offset", "map/inverse"),
-    ("pair?slip=branch", "gradient/finite[inverse]"),
-    ("normal?slip=forgotten", "sampling/follows-density[ratios]"),
-    ("normal?slip=wide", "sampling/follows-density[ratios]"),
+    ("bent?bug=half", "map/log-det"),
+    ("bent?bug=small", "map/log-det"),
+    ("bent?bug=sign", "map/log-det[inverse]"),
+    ("pair?bug=twice", "map/log-det"),
+    ("pair?bug=offset", "map/inverse"),
+    ("pair?bug=branch", "gradient/finite[inverse]"),
+    ("normal?bug=forgotten", "sampling/follows-density[ratios]"),
+    ("normal?bug=wide", "sampling/follows-density[ratios]"),
     ("single_precision", "dtype/follows"),
-    ("sliced?slip=large", "map/log-det"),
-    ("radial?slip=large", "map/log-det"),
+    ("sliced?bug=large", "map/log-det"),
+    ("radial?bug=large", "map/log-det"),
 ]
 
 
@@ -69,8 +69,8 @@ def test_correct_code_is_not_accused(spec: str, law: str) -> None:
 
 
 @pytest.mark.parametrize(("spec", "law"), PLANTED)
-def test_slips_are_caught(spec: str, law: str) -> None:
-    """A planted slip is a violation of the law that it breaks."""
+def test_bugs_are_caught(spec: str, law: str) -> None:
+    """A planted bug is a violation of the law that it breaks."""
     assert status(spec, law) is Status.VIOLATED
 
 
@@ -113,7 +113,7 @@ def test_laws_of_parameters_wait_where_arrays_stay(law: str) -> None:
     verdict = checking.pair_verdict(
         target("normal"), registry.find_law(law), checking.Settings("quick")
     )
-    assert verdict.status is Status.NOT_APPLICABLE and verdict.waits
+    assert verdict.status is Status.NOT_APPLICABLE and verdict.blocked
     assert "its arrays are not moved" in verdict.reason
     assert status("bent", law) is Status.HOLDS
 

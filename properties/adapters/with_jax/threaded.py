@@ -1,4 +1,4 @@
-"""Bijections of bijx, as users derive them: a log-density is threaded through. ``slip`` plants one."""
+"""Bijections of bijx, as users derive them: a log-density is threaded through. ``bug`` plants one."""
 
 # Nothing is known of JAX where types are checked.
 # mypy: disable-error-code="misc,untyped-decorator"
@@ -15,32 +15,32 @@ from flax import nnx
 class Scaled(bijx.Bijection):
     """A scaling of three entries."""
 
-    def __init__(self, slip: str) -> None:
-        self.log_scale, self.slip = nnx.Param(jnp.array([0.3, -0.2, 0.5])), slip
+    def __init__(self, bug: str) -> None:
+        self.log_scale, self.bug = nnx.Param(jnp.array([0.3, -0.2, 0.5])), bug
 
-    def counted(self, before: Any, ladj: Any, slip: str) -> Any:
+    def counted(self, before: Any, ladj: Any, bug: str) -> Any:
         """The log-density behind a map."""
-        if slip == "overwritten":
+        if bug == "overwritten":
             return jnp.broadcast_to(-ladj, before.shape)
-        return (2 if slip == "twice" else 1) * before - ladj
+        return (2 if bug == "twice" else 1) * before - ladj
 
     def forward(self, x: Any, log_density: Any, **more: Any) -> Any:
         """The map."""
         log_scale = self.log_scale[...]
-        after = self.counted(log_density, log_scale.sum(), self.slip)
+        after = self.counted(log_density, log_scale.sum(), self.bug)
         return x * jnp.exp(log_scale), after
 
     def reverse(self, y: Any, log_density: Any, **more: Any) -> Any:
         """Its way back."""
         log_scale = self.log_scale[...]
-        slip = self.slip.removeprefix("back ")
-        after = self.counted(log_density, -log_scale.sum(), "" if slip == self.slip else slip)
+        bug = self.bug.removeprefix("back ")
+        after = self.counted(log_density, -log_scale.sum(), "" if bug == self.bug else bug)
         return y * jnp.exp(-log_scale), after
 
 
-def scaled(slip: str = "") -> Any:
+def scaled(bug: str = "") -> Any:
     """That bijection."""
-    return Scaled(slip)
+    return Scaled(bug)
 
 
 def shifted() -> Any:
@@ -62,9 +62,9 @@ def elementwise() -> Any:
 class Halves(bijx.Bijection):
     """A coupling of two entries by slices, which runs at any number of them; its arrays are wider."""
 
-    def __init__(self, slip: bool) -> None:
+    def __init__(self, bug: bool) -> None:
         self.inner = nnx.Param(jnp.linspace(-1.0, 1.0, 8)[None])
-        self.outer, self.slip = nnx.Param(jnp.linspace(-0.5, 0.8, 16).reshape(8, 2)), slip
+        self.outer, self.bug = nnx.Param(jnp.linspace(-0.5, 0.8, 16).reshape(8, 2)), bug
 
     def scale(self, x: Any) -> Any:
         """The log-scale and the shift."""
@@ -74,7 +74,7 @@ class Halves(bijx.Bijection):
         """The map."""
         s, t = self.scale(x)
         y = jnp.concatenate([x[..., :1], x[..., 1:] * jnp.exp(s) + t], -1)
-        return y, log_density - (0.9 if self.slip else 1.0) * s.sum(-1)
+        return y, log_density - (0.9 if self.bug else 1.0) * s.sum(-1)
 
     def reverse(self, y: Any, log_density: Any, **more: Any) -> Any:
         """Its way back."""
@@ -83,6 +83,6 @@ class Halves(bijx.Bijection):
         return x, log_density + s.sum(-1)
 
 
-def halves(slip: bool = False) -> Any:
+def halves(bug: bool = False) -> Any:
     """That coupling."""
-    return Halves(slip)
+    return Halves(bug)

@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.pair_verdict` that says how much memory it needs, as its target's option tells, until it
+"""A stand-in for `flowref.checking.pair_verdict` that says how much memory it needs, as its target's option caught_by_all, until it
 is granted; and takes it then.
 """
 

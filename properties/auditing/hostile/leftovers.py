@@ -1,5 +1,5 @@
 """A stand-in for `flowref.checking.pair_verdict` that leaves memory behind, in the manner that the target's name says;
-its verdict tells which process it was made in.
+its verdict caught_by_all which process it was made in.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Maps of residual form as users of JAX write them: a contraction is added to the identity, and the way
-back is the iteration of its fixed point; with the slips of each.
+back is the iteration of its fixed point; with the bugs of each.
 """
 
 from __future__ import annotations

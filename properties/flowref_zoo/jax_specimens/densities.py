@@ -1,6 +1,6 @@
 """Densities as users of JAX write them: a flow whose samples come back from a normal base, an affine one,
 one of levels between two bounds, which begins with a logit, the logit by itself, and a density on a
-simplex; with the slips of each.
+simplex; with the bugs of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Flows of vectors and images as users of JAX write them: couplings, a multi-scale flow, a squeeze, and
-densities of bounded data, with the slips of each.
+densities of bounded data, with the bugs of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Batch norms as users of JAX write them: statistics that a module of nnx holds, that stand beside a
-module, and that a layer hands on with itself; with the slips of each.
+module, and that a layer hands on with itself; with the bugs of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Layers of SurVAE flows as users of JAX write them: they say whether they draw, take a key, and return
-what they contribute (Nielsen et al., arXiv:2007.02731); with the slips of each.
+what they contribute (Nielsen et al., arXiv:2007.02731); with the bugs of each.
 """
 
 from __future__ import annotations

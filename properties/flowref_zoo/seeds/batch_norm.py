@@ -1,7 +1,7 @@
-"""Batch normalization as teaching notes write it, with the slips that such code has, each of which
+"""Batch normalization as teaching notes write it, with the bugs that such code has, each of which
 can be had alone.
 
-The slips are numbered like the claims of the two sets of notes that they come from: 000 (two layers
+The bugs are numbered like the claims of the two sets of notes that they come from: 000 (two layers
 on flattened images) and 002 (a layer on vectors or images, and a backward pass written out by
 hand). `batch_norm_rows` says which laws each of them breaks.
 """
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from flowref_zoo.seeds.slips import ALL, chosen
+from flowref_zoo.seeds.bug_rows import ALL, chosen
 
 
 def refuse_single(x: Any, values: int) -> None:
@@ -39,11 +39,11 @@ class FlattenedBatchNorm(nn.Module):
     Shapes: x `(batch, channels, *positions)`.
     """
 
-    SLIPS: tuple[str, ...] = ("000-12", "000-13", "000-14", "000-20")
+    BUGS: tuple[str, ...] = ("000-12", "000-13", "000-14", "000-20")
 
     def __init__(self, num_channels: int = 3, eps: float = 1e-5, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.num_channels, self.eps = num_channels, eps
         self.gamma = nn.Parameter(torch.ones(1, num_channels, 1))
         self.beta = nn.Parameter(torch.zeros(1, num_channels, 1))
@@ -93,7 +93,7 @@ class AveragingBatchNorm(FlattenedBatchNorm):
     is the biased one.
     """
 
-    SLIPS = ("000-12", "000-13", "000-15", "000-16", "000-17", "000-20")
+    BUGS = ("000-12", "000-13", "000-15", "000-16", "000-17", "000-20")
     running_mean: Any
     running_variance: Any
 
@@ -189,7 +189,7 @@ class GradientModeBatchNorm(nn.Module):
     normalized.
     """
 
-    SLIPS = ("002-3", "002-4", "002-8", "002-9", "002-10", "002-11", "002-14")
+    BUGS = ("002-3", "002-4", "002-8", "002-9", "002-10", "002-11", "002-14")
     EPS, KEPT = 1e-5, 0.9
     moving_mean: Any
     moving_var: Any
@@ -203,7 +203,7 @@ class GradientModeBatchNorm(nn.Module):
         power: float | None = None,
     ) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.num_features, self.num_dims, self.eps = num_features, num_dims, eps
         # The exponent of v + eps in the derivative by the variance.
         self.power = power if power is not None else 1.5 if "002-3" in self.rows else -1.5

@@ -1,4 +1,4 @@
-"""Which laws the slips of `batch_norm` break."""
+"""Which laws the bugs of `batch_norm` break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from flowref_zoo.seeds.slips import Row
+from flowref_zoo.seeds.bug_rows import Row
 
 
 def _alone(row: str, *names: str, **options: Any) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
-r"""Normalizing flows as a tutorial in another language writes them, with its slips, each of which
+r"""Normalizing flows as a tutorial in another language writes them, with its bugs, each of which
 can be had alone.
 
-The slips are numbered like the claims of the tutorial, 001-1 to 001-27. `make` builds what shows
-the slips that it is given, `ROWS` says which laws each of them breaks. Where the tutorial is right a
-slip is what its sentence warns of: splines that miss their bound (001-12), signs that are 0 (001-15), a gate that is
+The bugs are numbered like the claims of the tutorial, 001-1 to 001-27. `make` builds what shows
+the bugs that it is given, `ROWS` says which laws each of them breaks. Where the tutorial is right a
+bug is what its sentence warns of: splines that miss their bound (001-12), signs that are 0 (001-15), a gate that is
 left out (001-16), estimates at test time (001-23), zeros for noise (001-24), half of a trace (001-25).
 Not here: 001-1 and 001-4, of which the wrong forms are 001-5 and 001-6; 001-26, which is of trained
 flows; 001-27, a list of defaults.
@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref_zoo.seeds.bug_rows import ALL, NONE, Row, alone, built, chosen, refuse_other
 from flowref_zoo.seeds.flows_beyond import RAD, Abs, Augment, Augmented, Metropolis
 from flowref_zoo.seeds.flows_continuous import Continuous, Estimated, Ffjord, Transport
 from flowref_zoo.seeds.flows_spline import Spline
 from flowref_zoo.seeds.real_nvp import BatchNormLayer
-from flowref_zoo.seeds.slips import ALL, NONE, Row, alone, built, chosen, refuse_other
 
 
 class Exp(nn.Module):
@@ -31,12 +31,12 @@ class Exp(nn.Module):
     Rows: 001-2, the sum runs over the samples of a batch as well.
     """
 
-    SLIPS = ("001-2",)
+    BUGS = ("001-2",)
     event_shape, codomain = (3,), "positive"
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     def summed(self, terms: Any) -> Any:
         """The log-det of every sample, or one number for all."""
@@ -83,12 +83,12 @@ class Composed(nn.Module):
     Rows: 001-3, forward is a left fold of $\circ$, which takes the last map first.
     """
 
-    SLIPS = ("001-3",)
+    BUGS = ("001-3",)
     event_shape = (2,)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.maps = nn.ModuleList([Shear(0, 0.3), Shear(1, -0.2), Shear(0, 0.1)])
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -120,12 +120,12 @@ class Coupling(nn.Module):
     features, rounded down, where the rest has one more if their number is odd.
     """
 
-    SLIPS = ("001-5", "001-6", "001-7", "001-8", "001-9")
+    BUGS = ("001-5", "001-6", "001-7", "001-8", "001-9")
     coupling = "affine"
 
     def __init__(self, rows: str = ALL, hidden: int = 8) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         features = 3 if "001-9" in self.rows else 4
         self.split = features // 2
         rest = features - self.split
@@ -158,7 +158,7 @@ class Coupling(nn.Module):
         """Latents to data."""
         refuse_other(z, *self.event_shape)
         z1, z2 = z[:, : self.split], z[:, self.split :]
-        rest = x2 if "001-7" in self.rows else z2  # type: ignore[name-defined]  # noqa: F821  the slip
+        rest = x2 if "001-7" in self.rows else z2  # type: ignore[name-defined]  # noqa: F821  the bug
         shift, scale = self.shift_and_scale(rest)
         return torch.cat([(z1 - shift) / scale.exp(), z2], -1), -scale.sum(-1)
 
@@ -169,12 +169,12 @@ class Mixing(nn.Module):
     Rows: 001-10, the inverse refers to the argument of the other function.
     """
 
-    SLIPS = ("001-10",)
+    BUGS = ("001-10",)
     event_shape = (3,)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.weight = nn.Parameter(torch.linalg.qr(torch.randn(3, 3))[0])
 
     def forward(self, x: Any) -> tuple[Any, Any]:
@@ -183,7 +183,7 @@ class Mixing(nn.Module):
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data."""
-        point = x if "001-10" in self.rows else z  # type: ignore[name-defined]  # noqa: F821  the slip
+        point = x if "001-10" in self.rows else z  # type: ignore[name-defined]  # noqa: F821  the bug
         return torch.linalg.solve(self.weight, point.T).T, -torch.linalg.slogdet(self.weight)[
             1
         ].expand(len(z))
@@ -196,13 +196,13 @@ class Residual(nn.Module):
     Rows: 001-13, the Lipschitz constant of g is 1, where less is needed, and promised.
     """
 
-    SLIPS = ("001-13",)
+    BUGS = ("001-13",)
     event_shape, perturb, STEPS = (2,), 0, 60
     promises = MappingProxyType({"contraction": 0.99})
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         lipschitz = 1.0 if "001-13" in self.rows else 0.5
         self.register_buffer("weight", lipschitz * torch.tensor([[0.6, 0.8], [0.8, -0.6]]))
 
@@ -246,7 +246,7 @@ PARTS: Mapping[str, Any] = MappingProxyType(
 
 
 def make(rows: str = NONE, part: str = "") -> Any:
-    """What shows the slips given; without slips, the healthy twin of a part."""
+    """What shows the bugs given; without bugs, the healthy twin of a part."""
     return built(PARTS, rows, part or ("coupling" if rows in (ALL, NONE) else ""))
 
 

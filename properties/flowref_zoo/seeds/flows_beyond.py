@@ -1,4 +1,4 @@
-"""Surjections, augmentation and Markov layers of the tutorial on flows, with their slips.
+"""Surjections, augmentation and Markov layers of the tutorial on flows, with their bugs.
 
 They are numbered and built as those of `flows`.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 
-from flowref_zoo.seeds.slips import ALL, LOG_2_PI, chosen, refuse_other
+from flowref_zoo.seeds.bug_rows import ALL, LOG_2_PI, chosen, refuse_other
 
 # The entropy of a standard normal number.
 SPREAD = 0.5 * (LOG_2_PI + 1)
@@ -25,13 +25,13 @@ class Abs(nn.Module):
     Rows: 001-14, what halving costs is added, not subtracted; 001-15, the sign that is drawn may be 0.
     """
 
-    SLIPS = ("001-14", "001-15")
+    BUGS = ("001-14", "001-15")
     event_shape, codomain = (2,), "positive"
     bijective, stochastic_forward, stochastic_inverse = False, False, True
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
@@ -51,13 +51,13 @@ class Augment(nn.Module):
     Rows: 001-18, noise costs nothing: its density is left out.
     """
 
-    SLIPS = ("001-18",)
+    BUGS = ("001-18",)
     event_shape, codomain = (1,), "real"
     bijective, stochastic_forward, stochastic_inverse = False, True, False
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Data to latents."""
@@ -78,14 +78,14 @@ class Metropolis(nn.Module):
     or one, not selected.
     """
 
-    SLIPS = ("001-19",)
+    BUGS = ("001-19",)
     event_shape, STEP, BOX = (2,), 0.7, 3.0
     domain = codomain = "(-3,3)"
     bijective, stochastic_forward, stochastic_inverse = False, True, True
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     def energy(self, x: Any) -> Any:
         """The energy of each row, as a column."""
@@ -118,13 +118,13 @@ class RAD(nn.Module):
     Rows: 001-16, the share of the side is left out.
     """
 
-    SLIPS = ("001-16",)
+    BUGS = ("001-16",)
     event_shape, codomain, BOUNDARY = (2,), "real", 0.4
     bijective, stochastic_forward, stochastic_inverse = False, False, True
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.gate = nn.Parameter(torch.tensor([0.5, -0.3]))
 
     def log_share(self, z: Any, right: Any) -> Any:
@@ -175,12 +175,12 @@ class Augmented(nn.Module):
     beside the data, and what the flow makes of them is called a density.
     """
 
-    SLIPS = ("001-17", "001-24")
+    BUGS = ("001-17", "001-24")
     event_shape = (1,)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.noise = Noise("001-24" in self.rows)
         self.weights = nn.Parameter(torch.tensor([0.6, -0.4, 0.3, 0.5]))
 

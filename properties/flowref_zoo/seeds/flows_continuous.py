@@ -1,4 +1,4 @@
-"""Continuous flows of the tutorial on flows, with their slips.
+"""Continuous flows of the tutorial on flows, with their bugs.
 
 They are numbered and built as those of `flows`.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref_zoo.seeds.slips import ALL, LOG_2_PI, chosen, refuse_other
+from flowref_zoo.seeds.bug_rows import ALL, LOG_2_PI, chosen, refuse_other
 
 
 class Continuous(nn.Module):
@@ -21,12 +21,12 @@ class Continuous(nn.Module):
     integrates forwards too.
     """
 
-    SLIPS = ("001-21", "001-22")
+    BUGS = ("001-21", "001-22")
     event_shape, TIME = (2,), 0.5
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.matrix = nn.Parameter(torch.tensor([[0.3, -0.8], [0.5, 0.2]]))
 
     def flown(self, x: Any, time: float) -> tuple[Any, Any]:
@@ -52,13 +52,13 @@ class Ffjord(nn.Module):
     Rows: 001-20, noise is drawn in every evaluation of the field.
     """
 
-    SLIPS = ("001-20",)
+    BUGS = ("001-20",)
     event_shape, TIME, STEPS = (2,), 0.5, 4
     promises = ("estimator", "unbiased-log-det")
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.first, self.second = nn.Linear(2, 8), nn.Linear(8, 2)
 
     def velocity(self, z: Any, noise: Any) -> tuple[Any, Any]:
@@ -98,12 +98,12 @@ class Estimated(nn.Module):
     Rows: 001-23, the trace is estimated in eval mode, too.
     """
 
-    SLIPS = ("001-23",)
+    BUGS = ("001-23",)
     event_shape, TIME = (2,), 0.7
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.matrix = nn.Parameter(torch.tensor([[0.3, -0.8], [0.5, 0.2]]))
 
     def trace(self, x: Any) -> Any:
@@ -134,12 +134,12 @@ class Transport(nn.Module):
     Rows: 001-25, of the Hessian's two terms only that of the second layer is there.
     """
 
-    SLIPS = ("001-25",)
+    BUGS = ("001-25",)
     event_shape, TIME, STEPS, HIDDEN = (2,), 0.5, 8, 6
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.first, self.second = nn.Linear(2, self.HIDDEN), nn.Linear(self.HIDDEN, self.HIDDEN)
         self.w = nn.Parameter(torch.full((self.HIDDEN,), 0.3))
 

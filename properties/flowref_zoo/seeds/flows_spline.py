@@ -1,4 +1,4 @@
-"""The rational-quadratic spline of the tutorial on flows, with a slip.
+"""The rational-quadratic spline of the tutorial on flows, with a bug.
 
 It is numbered and built as those of `flows`.
 """
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import pad, softplus
 
-from flowref_zoo.seeds.slips import ALL, chosen, refuse_other
+from flowref_zoo.seeds.bug_rows import ALL, chosen, refuse_other
 
 
 class Spline(nn.Module):
@@ -22,12 +22,12 @@ class Spline(nn.Module):
     lies below B, where the identity begins.
     """
 
-    SLIPS = ("001-12",)
+    BUGS = ("001-12",)
     event_shape, BINS, BOUND, LEAST = (2,), 3, 2.0, 1e-3
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.bound = self.BOUND
         self.widths = nn.Parameter(torch.randn(2, self.BINS))
         self.heights = nn.Parameter(torch.randn(2, self.BINS))

@@ -1,9 +1,9 @@
-r"""Real NVP as an essay on it tells it, with the slips of its formulas and of its author's journal,
+r"""Real NVP as an essay on it tells it, with the bugs of its formulas and of its author's journal,
 each to be had alone.
 
-The slips are numbered like the claims of the essay, 003-1 to 003-28; those of the journal, all
+The bugs are numbered like the claims of the essay, 003-1 to 003-28; those of the journal, all
 under 003-28, have letters.
-`make` builds what shows the slips that it is given, `ROWS` says which laws each of them breaks. Not
+`make` builds what shows the bugs that it is given, `ROWS` says which laws each of them breaks. Not
 here, since the essay is right or no code follows: 003-2 (the quantile function is exact for the
 example), 003-3, 003-4, 003-6 (a misprint), 003-9, 003-10 (two Jacobians in the wrong order, of
 which only the determinant is used), 003-11, 003-13, 003-15 to 003-17, 003-19, 003-20, 003-23,
@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from flowref_zoo.seeds.bug_rows import ALL, LOG_2_PI, NONE, Row, alone, built, chosen, refuse_other
 from flowref_zoo.seeds.real_nvp_data import BitsPerDim, LatentAverage, Preprocessing
-from flowref_zoo.seeds.slips import ALL, LOG_2_PI, NONE, Row, alone, built, chosen, refuse_other
 
 
 class Coupling(nn.Module):
@@ -35,13 +35,13 @@ class Coupling(nn.Module):
     last layer of the network start at zero, both of them.
     """
 
-    SLIPS = ("003-7", "003-7b", "003-8", "003-24")
+    BUGS = ("003-7", "003-7b", "003-8", "003-24")
     event_shape, coupling, masked = (4,), "affine", True
     kept: Any
 
     def __init__(self, rows: str = ALL, hidden: int = 8) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.register_buffer("kept", torch.tensor([1.0, 0.0, 1.0, 0.0]))
         self.conditioner = nn.Sequential(nn.Linear(4, hidden), nn.Tanh(), nn.Linear(hidden, 8))
         # Where an entry is kept the factor is whatever it was: no gradient reaches it.
@@ -86,7 +86,7 @@ class BatchNormLayer(nn.Module):
     mode the inverse answers, with other statistics than the call.
     """
 
-    SLIPS = ("003-21", "003-28a", "003-28b", "003-28d", "001-11")
+    BUGS = ("003-21", "003-28a", "003-28b", "003-28d", "001-11")
     running_mean: Any
     running_var: Any
 
@@ -94,7 +94,7 @@ class BatchNormLayer(nn.Module):
         self, rows: str = ALL, num_features: int = 2, eps: float = 1e-5, momentum: float = 0.1
     ) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
@@ -199,14 +199,14 @@ class Model(nn.Module):
     003-28h, the constant of the normal is missing.
     """
 
-    SLIPS = ("003-5", "003-18", "003-22", "003-28c", "003-28e", "003-28f", "003-28h")
+    BUGS = ("003-5", "003-18", "003-22", "003-28c", "003-28e", "003-28f", "003-28h")
     event_shape = (2,)
     promises = ("transforms-all",)
     PENALTY = 5e-5
 
     def __init__(self, rows: str = ALL, couplings: int = 4, final: int = 2) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
         alike = "003-18" in self.rows
         self.layers = nn.ModuleList(
             Half(0 if alike else index % 2) for index in range(couplings + final)
@@ -283,7 +283,7 @@ PARTS: Mapping[str, Any] = MappingProxyType(
 
 
 def make(rows: str = NONE, part: str = "") -> Any:
-    """What shows the slips given; without slips, the healthy twin of a part."""
+    """What shows the bugs given; without bugs, the healthy twin of a part."""
     return built(PARTS, rows, part or ("model" if rows in (ALL, NONE) else ""))
 
 

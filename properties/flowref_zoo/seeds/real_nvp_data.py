@@ -1,7 +1,7 @@
-"""What the essay on Real NVP does around a flow, with its slips: pixels, bits per dimension and
+"""What the essay on Real NVP does around a flow, with its bugs: pixels, bits per dimension and
 averages over latents.
 
-The slips are numbered as in `real_nvp`, which builds these too.
+The bugs are numbered as in `real_nvp`, which builds these too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flowref_zoo.seeds.slips import ALL, LOG_2_PI, chosen
+from flowref_zoo.seeds.bug_rows import ALL, LOG_2_PI, chosen
 
 
 class Preprocessing(nn.Module):
@@ -24,12 +24,12 @@ class Preprocessing(nn.Module):
     noise are in single precision.
     """
 
-    SLIPS = ("003-12", "003-14")
+    BUGS = ("003-12", "003-14")
     event_shape, domain = (3,), (0.0, 256.0)
 
     def __init__(self, rows: str = ALL, alpha: float = 0.05) -> None:
         super().__init__()
-        self.rows, self.alpha = chosen(rows, self.SLIPS), alpha
+        self.rows, self.alpha = chosen(rows, self.BUGS), alpha
         self.width = 1 - alpha if "003-14" in self.rows else 1 - 2 * alpha
         self.levels = 255.0 if "003-12" in self.rows else 256.0
 
@@ -57,12 +57,12 @@ class BitsPerDim(nn.Module):
     Rows: 003-28i, the bits per dimension leave out what dividing by 256 does to the density.
     """
 
-    SLIPS = ("003-28i",)
+    BUGS = ("003-28i",)
     event_shape, domain = (2,), (0.0, 256.0)
 
     def __init__(self, rows: str = ALL) -> None:
         super().__init__()
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     @property
     def promises(self) -> dict[str, float]:
@@ -92,11 +92,11 @@ class LatentAverage:
     does not.
     """
 
-    SLIPS = ("003-1",)
+    BUGS = ("003-1",)
     event_shape, NOISE, DRAWS = (1,), 0.6, (-1.3, -0.4, 0.1, 0.5, 1.6)
 
     def __init__(self, rows: str = ALL) -> None:
-        self.rows = chosen(rows, self.SLIPS)
+        self.rows = chosen(rows, self.BUGS)
 
     def log_prob(self, x: Any) -> Any:
         """The log-density of each point."""

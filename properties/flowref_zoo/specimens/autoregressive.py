@@ -1,4 +1,4 @@
-"""A masked autoregressive flow, and the slips that are made in its masks and its loop."""
+"""A masked autoregressive flow, and the bugs that are made in its masks and its loop."""
 
 from __future__ import annotations
 

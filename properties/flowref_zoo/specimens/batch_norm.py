@@ -1,4 +1,4 @@
-"""Normalizing layers: data-dependent initialization and running statistics, with the slips made in
+"""Normalizing layers: data-dependent initialization and running statistics, with the bugs made in
 mode and state.
 """
 

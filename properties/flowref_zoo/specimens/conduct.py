@@ -1,4 +1,4 @@
-"""A density in the plane that behaves, and the slips that show only in how its calls behave."""
+"""A density in the plane that behaves, and the bugs that show only in how its calls behave."""
 
 from __future__ import annotations
 

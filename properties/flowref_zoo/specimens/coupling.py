@@ -1,4 +1,4 @@
-"""Coupling layers on vectors and images, with the slips that are made in writing them."""
+"""Coupling layers on vectors and images, with the bugs that are made in writing them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AffineCoupling(nn.Module):
         return z, self.log_det(s, x)
 
     def log_det(self, s: Any, x: Any) -> Any:
-        """The log-det, or one of the slips in it."""
+        """The log-det, or one of the bugs in it."""
         ladj = s.sum(-1)
         match self.defect:
             case "log-det-sign":

@@ -1,4 +1,4 @@
-"""A logit preprocessing and a density in the plane, and the slips made in constants and directions."""
+"""A logit preprocessing and a density in the plane, and the bugs made in constants and directions."""
 
 from __future__ import annotations
 

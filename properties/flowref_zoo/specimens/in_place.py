@@ -18,7 +18,7 @@ class InPlace(MaskedAutoregressive):
 
     def __init__(self, way: str = "", defect: str = "") -> None:
         super().__init__()
-        self.way, self.slip = way, defect
+        self.way, self.bug = way, defect
 
     def inverse(self, z: Any) -> tuple[Any, Any]:
         """Latents to data, each coordinate written into the tensor that the net reads next."""
@@ -32,7 +32,7 @@ class InPlace(MaskedAutoregressive):
                 x.data[:, i] = value.data
             else:
                 x[:, i] = value
-            if not (self.slip == "log-det" and i == self.features - 1):
+            if not (self.bug == "log-det" and i == self.features - 1):
                 ladj = ladj + alpha[:, i]
         return z * torch.exp(alpha) + mu if self.way == "unrecorded" else x, ladj
 

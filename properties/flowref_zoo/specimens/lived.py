@@ -1,4 +1,4 @@
-"""Layers whose slips show after training, after loading, or after an unlucky batch."""
+"""Layers whose bugs show after training, after loading, or after an unlucky batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A masked coupling layer that says what it keeps, with the slips that are made in masks,
+"""A masked coupling layer that says what it keeps, with the bugs that are made in masks,
 conditioners and their start.
 """
 

@@ -20,7 +20,7 @@ class ScaledNormal(nn.Module):
         self.log_scale = nn.Parameter(0.5 * torch.randn(dim))
 
     def scale_of(self, ability: str) -> Any:
-        """The log-scale, under the wrong name where that is the slip."""
+        """The log-scale, under the wrong name where that is the bug."""
         return self.log_scales if self.defect == ability else self.log_scale
 
     def forward(self, x: Any) -> tuple[Any, Any]:

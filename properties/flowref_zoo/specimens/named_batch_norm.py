@@ -1,4 +1,4 @@
-"""Batch normalization under its own name, written from the formula, with one slip each."""
+"""Batch normalization under its own name, written from the formula, with one bug each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch normalization as a layer of a flow, as repositories write it, in both directions, with slips."""
+"""Batch normalization as a layer of a flow, as repositories write it, in both directions, with bugs."""
 
 from __future__ import annotations
 

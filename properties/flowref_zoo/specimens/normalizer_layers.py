@@ -1,5 +1,5 @@
 """Batch normalizers under names of their own, in the layouts and parametrizations that people use,
-with the slips that such code has: layers that return their value alone.
+with the bugs that such code has: layers that return their value alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Elementwise maps whose slips show at single numbers, in tails, or where nobody looked twice."""
+"""Elementwise maps whose bugs show at single numbers, in tails, or where nobody looked twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planar and contractive residual layers, and the slips that are made in their determinants and
+"""Planar and contractive residual layers, and the bugs that are made in their determinants and
 inverses.
 """
 

@@ -1,4 +1,4 @@
-"""Densities without a map, and the slips between what is sampled and what is reported: mixtures,
+"""Densities without a map, and the bugs between what is sampled and what is reported: mixtures,
 conditional normals, images, positive data.
 """
 

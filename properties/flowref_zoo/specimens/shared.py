@@ -15,7 +15,7 @@ class Shift(nn.Module):
 
     event_shape = (2,)
 
-    def __init__(self, net: nn.Module = nn.Linear(1, 1)) -> None:  # noqa: B008  the slip
+    def __init__(self, net: nn.Module = nn.Linear(1, 1)) -> None:  # noqa: B008  the bug
         super().__init__()
         self.net = net
 

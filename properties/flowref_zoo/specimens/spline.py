@@ -1,4 +1,4 @@
-"""A rational-quadratic spline with identity tails, and the slips that are made in writing one."""
+"""A rational-quadratic spline with identity tails, and the bugs that are made in writing one."""
 
 from __future__ import annotations
 

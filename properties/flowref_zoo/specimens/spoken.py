@@ -11,8 +11,8 @@ from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
 
-# The slips that every spelling can have, and what shows them.
-SLIPS = {
+# The bugs that every spelling can have, and what shows them.
+BUGS = {
     "log-det-sign": ("map/log-det",),
     "log-det-first-missing": ("map/log-det",),
     "log-det-over-batch": ("shape/one-number-per-point[log-det]", "map/log-det", "same/rows"),
@@ -54,7 +54,7 @@ class Coupled(nn.Module):
         return torch.tanh(s), t
 
     def log_det(self, terms: Any) -> Any:
-        """The log-det of terms, or a slip in it."""
+        """The log-det of terms, or a bug in it."""
         match self.defect:
             case "log-det-sign":
                 return -terms.sum(-1)
@@ -224,15 +224,15 @@ def unfinished(defect: str = "") -> nn.Module:
     return Unfinished(defect=defect)
 
 
-FORWARD_ONLY = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
+FORWARD_ONLY = {name: laws for name, laws in BUGS.items() if name != "inverse-shift-first"}
 SPECIMENS = (
-    Specimen("without_log_det_back", SLIPS),
-    Specimen("backward", SLIPS),
-    Specimen("reverse", SLIPS),
-    Specimen("flagged", SLIPS),
-    Specimen("worded", SLIPS),
-    Specimen("signed", SLIPS),
-    Specimen("lettered", SLIPS),
-    Specimen("named", SLIPS),
+    Specimen("without_log_det_back", BUGS),
+    Specimen("backward", BUGS),
+    Specimen("reverse", BUGS),
+    Specimen("flagged", BUGS),
+    Specimen("worded", BUGS),
+    Specimen("signed", BUGS),
+    Specimen("lettered", BUGS),
+    Specimen("named", BUGS),
     Specimen("unfinished", FORWARD_ONLY),
 )

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 
 class Telling(Coupled):
@@ -334,26 +334,26 @@ def asking(defect: str = "") -> nn.Module:
 
 
 SPECIMENS = (
-    Specimen("telling", {**SLIPS, "log-det-of-the-value": ("map/log-det",)}),
-    Specimen("leaving", {name: laws for name, laws in SLIPS.items() if "batch" not in name}),
+    Specimen("telling", {**BUGS, "log-det-of-the-value": ("map/log-det",)}),
+    Specimen("leaving", {name: laws for name, laws in BUGS.items() if "batch" not in name}),
     Specimen(
         "receding",
         # The other sign is the log-det of the map, from what comes out of it.
         {
             name: ("map/log-det[inverse]", *laws)
-            for name, laws in SLIPS.items()
+            for name, laws in BUGS.items()
             if name != "log-det-sign"
         },
     ),
     # A way back that goes elsewhere is found by its name alone.
-    Specimen("homing", {name: laws for name, laws in SLIPS.items() if "inverse" not in name}),
+    Specimen("homing", {name: laws for name, laws in BUGS.items() if "inverse" not in name}),
     Specimen(
         "given_one",
         {"wider-samples": ("sampling/follows-density[ratios]", "sampling/follows-density")},
     ),
     Specimen("handing", {"entry-forgotten": ("map/log-det",)}),
-    Specimen("backwards", SLIPS),
-    Specimen("wrapped", {**SLIPS, "jacobian-of-the-other-way": ("map/log-det[inverse]",)}),
+    Specimen("backwards", BUGS),
+    Specimen("wrapped", {**BUGS, "jacobian-of-the-other-way": ("map/log-det[inverse]",)}),
     Specimen(
         "asking",
         {

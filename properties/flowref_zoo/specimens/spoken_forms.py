@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 
 class Column(Coupled):
@@ -47,7 +47,7 @@ class Scaling(nn.Module):
         return x, -self.log_det(x)
 
     def log_det(self, x: Any) -> Any:
-        """The one log-det, or a slip in it."""
+        """The one log-det, or a bug in it."""
         match self.defect:
             case "log-det-sign":
                 return -self.log_gain.sum()
@@ -80,7 +80,7 @@ class PerEntry(nn.Module):
         return torch.sinh(z) * (-self.log_gain).exp(), -self.terms(z)
 
     def terms(self, z: Any) -> Any:
-        """The logarithm of each slope, or a slip in it."""
+        """The logarithm of each slope, or a bug in it."""
         match self.defect:
             case "log-det-sign":
                 return torch.log(torch.cosh(z)) - self.log_gain
@@ -270,10 +270,10 @@ def column_density(defect: str = "") -> nn.Module:
     return ColumnDensity(defect=defect)
 
 
-FORMS = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
+FORMS = {name: laws for name, laws in BUGS.items() if name != "inverse-shift-first"}
 DENSE = ("density/mass", "same/rows", "sampling/follows-density[ratios]")
 SPECIMENS = (
-    Specimen("column", SLIPS),
+    Specimen("column", BUGS),
     Specimen("scaling", FORMS),
     Specimen("per_entry", FORMS),
     Specimen(
@@ -283,9 +283,9 @@ SPECIMENS = (
             "shift-over-batch": ("map/inverse", "same/rows"),
         },
     ),
-    Specimen("leveled", SLIPS),
-    Specimen("stepwise", SLIPS),
-    Specimen("listed", SLIPS),
+    Specimen("leveled", BUGS),
+    Specimen("stepwise", BUGS),
+    Specimen("listed", BUGS),
     Specimen(
         "joint",
         {

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 
 def pair_of_functions(defect: str = "") -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -248,18 +248,18 @@ def estimator(defect: str = "") -> Estimator:
 pair_of_functions.event_shape = (4,)  # type: ignore[attr-defined]  # an attribute of a function
 turned_function.event_shape = (4,)  # type: ignore[attr-defined]  # an attribute of a function
 
-FORWARD_ONLY = {name: laws for name, laws in SLIPS.items() if name != "inverse-shift-first"}
+FORWARD_ONLY = {name: laws for name, laws in BUGS.items() if name != "inverse-shift-first"}
 # One number for a batch is no sign of a flow: encode would not be taken for a map.
-POINTWISE = {name: laws for name, laws in SLIPS.items() if name != "log-det-over-batch"}
+POINTWISE = {name: laws for name, laws in BUGS.items() if name != "log-det-over-batch"}
 BACK = ("map/inverse",)
 SPECIMENS = (
-    Specimen("pair_of_functions", SLIPS),
+    Specimen("pair_of_functions", BUGS),
     Specimen("turned_function", FORWARD_ONLY),
-    Specimen("variadic", SLIPS),
-    Specimen("fielded", SLIPS),
-    Specimen("beside", SLIPS),
+    Specimen("variadic", BUGS),
+    Specimen("fielded", BUGS),
+    Specimen("beside", BUGS),
     Specimen("encoding", POINTWISE),
-    Specimen("turned", SLIPS),
+    Specimen("turned", BUGS),
     Specimen(
         "numeric",
         {

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 
 class Rowless(nn.Module):
@@ -53,7 +53,7 @@ class KeptAxes(nn.Module):
         return torch.sinh(z) * (-self.log_gain).exp(), -self.log_det(z)
 
     def log_det(self, z: Any) -> Any:
-        """The sum over all but the batch axis, or a slip in it."""
+        """The sum over all but the batch axis, or a bug in it."""
         gain = -self.log_gain if self.defect == "log-det-sign" else self.log_gain
         terms = gain.expand_as(z) - torch.log(torch.cosh(z))
         if self.defect == "log-det-first-missing":
@@ -101,7 +101,7 @@ class Synced(nn.Module):
         self.sync()
 
     def sync(self) -> None:
-        """Compute the inverse of the weight, which a slip takes for a rotation for ever."""
+        """Compute the inverse of the weight, which a bug takes for a rotation for ever."""
         weight = self.weight.detach()
         self.weight_inv = weight.T.clone() if self.defect == "transposed" else weight.inverse()
 
@@ -198,7 +198,7 @@ class Series(nn.Module):
         return x + g, ladj
 
     def sign(self, order: int) -> int:
-        """Of the term of an order, or a slip in it."""
+        """Of the term of an order, or a bug in it."""
         if self.defect == "signs-forgotten":
             return 1
         even = order % 2 == (1 if self.defect == "log-det-sign" else 0)
@@ -298,12 +298,12 @@ SPECIMENS = (
     Specimen(
         "narrow",
         {
-            **SLIPS,
+            **BUGS,
             "log-det-scaled": ("map/log-det",),
             "inverse-off": ("map/inverse",),
         },
     ),
-    Specimen("methods", SLIPS),
+    Specimen("methods", BUGS),
     Specimen(
         "columns",
         {

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 
 class Packed(Coupled):
@@ -36,4 +36,4 @@ def packed(defect: str = "") -> nn.Module:
     return Packed(defect=defect)
 
 
-SPECIMENS = (Specimen("packed", SLIPS),)
+SPECIMENS = (Specimen("packed", BUGS),)

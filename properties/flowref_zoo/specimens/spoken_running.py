@@ -7,10 +7,10 @@ from typing import Any
 from torch import nn
 
 from flowref_zoo.specimens.specimen import Specimen
-from flowref_zoo.specimens.spoken import SLIPS, Coupled
+from flowref_zoo.specimens.spoken import BUGS, Coupled
 
 RUNNING = {
-    **SLIPS,
+    **BUGS,
     "running-dropped": ("map/log-det",),
     "running-doubled": ("map/log-det",),
 }

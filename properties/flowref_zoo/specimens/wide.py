@@ -1,4 +1,4 @@
-"""Flows of the size that people train, with the slips that show at that size alone."""
+"""Flows of the size that people train, with the bugs that show at that size alone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from batch_norm_page.claim import (
 )
 from flowref.reference import BatchNorm, StopGradientCentering
 from flowref_zoo.seeds.batch_norm import FlattenedBatchNorm
-from flowref_zoo.seeds.slips import NONE
+from flowref_zoo.seeds.bug_rows import NONE
 
 EPS = 1e-5
 

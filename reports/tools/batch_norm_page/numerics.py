@@ -13,7 +13,7 @@ from flowref.reference import batch_norm_backward, batch_norm_backward_by_steps
 from flowref.reference.batch_norm import moments
 from flowref_zoo.seeds.batch_norm import FlattenedBatchNorm, GradientModeBatchNorm
 from flowref_zoo.seeds.batch_norm_rows import ROWS
-from flowref_zoo.seeds.slips import NONE
+from flowref_zoo.seeds.bug_rows import NONE
 
 DRAWS = 30
 Variance = Callable[[Tensor], Tensor]
@@ -47,7 +47,7 @@ def variance_error(ratio: float, seeds: int = DRAWS) -> dict[str, tuple[float, b
 
 
 def at_offset(ratio: float, rows: str) -> Tensor:
-    """The error of a float32 layer of the notes, with the slips given, at this |mean|/std."""
+    """The error of a float32 layer of the notes, with the bugs given, at this |mean|/std."""
     x = shifted(ratio, 0).reshape(-1, 1, 1)
     wide = x.double()
     exact = (wide - wide.mean()) / (wide.var(correction=0) + 1e-5).sqrt()
@@ -108,7 +108,7 @@ def by_autograd(x: Tensor, dy: Tensor, weight: Tensor, eps: float) -> tuple[Tens
 
 
 def by_notes(row: str, scale: float, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
-    """The gradient that the notes give with one slip, and the true one, for inputs of this standard
+    """The gradient that the notes give with one bug, and the true one, for inputs of this standard
     deviation.
     """
     x, dy = normal(32, 3), normal(32, 3, seed=1)
@@ -190,7 +190,7 @@ def three_terms() -> str:
     r"""$dx = d\hat x / \sqrt{v + \epsilon} + dv \cdot 2(x - \mu)/m + d\mu / m$.
 
     Right once $dv$ and $d\mu$ are. (In print, the square of $\sigma_B$ and two superscripts have
-    slipped.)
+    buggy.)
     """
     x, dy, weight = 2 + normal(32, 3), normal(32, 3, seed=1), normal(3, seed=2)
     by_steps = batch_norm_backward_by_steps(dy, x, weight, 1e-5)[0]

@@ -1,4 +1,4 @@
-"""A stand-in for `flowref.checking.pair_verdict`: a pair that takes as many milliseconds of the processor as
+"""A stand-in for `flowref.checking.pair_verdict`: a pair that takes as many milliseconds of CPU time as
 the target's name says, and nothing else.
 """
 

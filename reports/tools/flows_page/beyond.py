@@ -21,7 +21,7 @@ from batch_norm_page.claim import (
 )
 from flowref import reference as ref
 from flowref.reference.continuous import with_divergence
-from flowref_zoo.seeds.slips import NONE
+from flowref_zoo.seeds.bug_rows import NONE
 from flows_page.maps import made
 
 MATRIX = torch.tensor([[0.3, -0.8], [0.5, 0.2]], dtype=torch.float64)

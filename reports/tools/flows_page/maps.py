@@ -23,11 +23,11 @@ from batch_norm_page.claim import (
 )
 from flowref import reference as ref
 from flowref_zoo.seeds import flows
-from flowref_zoo.seeds.slips import NONE
+from flowref_zoo.seeds.bug_rows import NONE
 
 
 def made(rows: str, part: str) -> torch.nn.Module:
-    """A part of the tutorial in float64 and eval mode, with the same weights whatever its slips."""
+    """A part of the tutorial in float64 and eval mode, with the same weights whatever its bugs."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         built: torch.nn.Module = flows.make(rows, part)

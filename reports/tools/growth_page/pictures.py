@@ -38,7 +38,7 @@ def draw(path: Path, axis: str, points: Mapping[Point, Result]) -> None:
             _line(seconds, family, own, lambda result: result.seconds)
             _line(memory, family, own, lambda result: result.peak / 2**20)
             _line(share, family, own, lambda result: 100 * result.share)
-        seconds.set_title("processor seconds, all laws")
+        seconds.set_title("CPU seconds, all laws")
         seconds.set_yscale("log")
         seconds.set_yticks(SECONDS, [f"{value:,}" for value in SECONDS])
         memory.set_title("memory at its highest, MiB")

@@ -28,7 +28,7 @@ with {memory} for a pair.
 
 {summary}
 
-*Seconds* are those of one processor, for all laws; *peak* is the resident memory of the worker at its
+*Seconds* are those of one CPU, for all laws; *peak* is the resident memory of the worker at its
 highest, of which PyTorch and the library take some 300 MiB when nothing is measured. *Judged*: laws
 that came to a verdict, of those that apply.
 

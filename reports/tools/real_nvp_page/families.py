@@ -102,7 +102,13 @@ def draw(results: Row, flow_of: Callable[[Row], Trained], out: Path, effort: Eff
             pictures.scatter(axes[2 * line + 1, column], samples, RED, 3)
             pictures.frame(axes[2 * line, column], BOX, f"{group}: density")
             pictures.frame(axes[2 * line + 1, column], BOX, "samples")
-    with pictures.panels(out / "E11-values.png", 1, 1, (7.5, 3.6)) as ((place,),):
+    draw_values(results, out)
+
+
+def draw_values(results: Row, out: Path) -> None:
+    """The test values of all seeds of each family."""
+    found = grouped(results["runs"])
+    with pictures.panels(out / "E11-values.svg", 1, 1, (7.5, 3.6)) as ((place,),):
         for at, rows in enumerate(found.values()):
             color = BLUE if rows[0]["bound"] else RED
             pictures.dots(place, at, [row["nll"] for row in rows], color, size=36, wide=0.4)
@@ -155,7 +161,7 @@ point. Seconds are of training, on one core of a busy machine.*
 ![Density and samples of each family after these trainings.](real-nvp/E11.png)
 
 ![Test values of all seeds between those of the truth and of the best normal
-distribution.](real-nvp/E11-values.png)
+distribution.](real-nvp/E11-values.svg)
 
 After so many steps {best} has the best mean. What is bounded in its slope or follows a field, residual
 and continuous flows, has then come to little more than a normal distribution; why, and after how many

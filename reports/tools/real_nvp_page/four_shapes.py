@@ -179,7 +179,13 @@ def draw(results: Row, flow_of: Callable[[Row], Flow], out: Path, effort: Effort
                     )
                 pictures.scatter(place, drawn, COLORS[kind])
                 pictures.frame(place, BOX[name], kind)
-    with pictures.panels(out / "E5-difficulty.png", 1, 3, (3.7, 3.7)) as axes:
+    draw_difficulty(results, out)
+
+
+def draw_difficulty(results: Row, out: Path) -> None:
+    """The three measures of difficulty of each data set, for all seeds."""
+    found = grouped(results["runs"])
+    with pictures.panels(out / "E5-difficulty.svg", 1, 3, (3.7, 3.7)) as axes:
         for place, (measure, label) in zip(axes[0], MEASURES.items(), strict=True):
             for at, name in enumerate(NAMES):
                 for shift, (kind, color) in zip((-0.19, 0.19), COLORS.items(), strict=True):
@@ -324,7 +330,7 @@ where the truth is less likely than at all but {RARE:.1%} of the test points.*
 with 1x1 convolutions.](real-nvp/E5-samples.png)
 
 ![Three charts: NLL above the truth, MMD² in deviations of data compared with data, and the share of
-stray samples, for each seed, model and data set.](real-nvp/E5-difficulty.png)
+stray samples, for each seed, model and data set.](real-nvp/E5-difficulty.svg)
 
 **Circles are the hardest.** {held(results)}. From the hardest to the easiest,
 {verdict(results, ALONE)}. And {verdict(results, MIXED)}. NLL and stray samples depend on no kernel;

@@ -239,7 +239,7 @@ def _law(
         f"    flowref explain '{law.id}'",
         f"    flowref audit mypackage.flows:make --laws '{law.id}'",
         "",
-        "### Mutants that it must catch { data-search-exclude }",
+        "### Bugs that it is tested to catch { data-search-exclude }",
         "",
     ]
     if mutants:

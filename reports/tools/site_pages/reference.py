@@ -21,7 +21,7 @@ TITLES = {"ot flow": "OT-Flow", "rad": "RAD", "real nvp": "Real NVP"}
 USED = {
     "Checks": ("audit", "check_flow", "check", "watch"),
     "Results": ("Report", "Verdict", "Status"),
-    "What is asked": ("Target", "Settings"),
+    "Inputs": ("Target", "Settings"),
     "Errors": ("FlowrefViolations", "FlowrefViolation", "FlowrefError"),
 }
 PYTHON = """# Python

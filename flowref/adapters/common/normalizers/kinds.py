@@ -152,14 +152,14 @@ def _moves(probe: Probe, axis: int, x: Array, y: Array, two: Array) -> bool:
     return bool((late < 0.5 * first).all())
 
 
-def with_a_slip(probe: Probe, axes: Axes | None) -> Behavior | None:
+def faulty_batch_norm(probe: Probe, axes: Axes | None) -> Behavior | None:
     """A batch norm with a bug: it holds statistics, and train mode removes the mean of a batch and most of
     its scale.
     """
     kept = [one.size for one in probe.held().values() if not one.trained and one.size > 1]
     for axis, size in enumerate(probe.shape):
         if axes is None and {size, 2 * size} & set(kept) and _takes_away(probe, (axis,)):
-            return Behavior("batch", (axis,), 1, eval_is_fixed(probe), SLIPPED, False, (axis,))
+            return Behavior("batch", (axis,), 1, eval_is_fixed(probe), FAULTY, False, (axis,))
     return None
 
 
@@ -249,7 +249,7 @@ def _divides(x: Array, y: Array, inside: Array) -> bool:
 BATCH = "train mode standardizes each batch"
 SAMPLES = "train mode standardizes each sample over its axes {}"
 AVERAGES = "train mode normalizes by averages that the batch has entered"
-SLIPPED = "train mode removes mean and scale of a batch, and it holds statistics"
+FAULTY = "train mode removes mean and scale of a batch, and it holds statistics"
 ROOTED = f"train mode divides each sample by its {ROOT_MEAN_SQUARE} over its axes {{}}"
 KINDS = (
     NormalizerKind(
@@ -287,8 +287,8 @@ return (x - self.mean) / (self.var + 1e-5).sqrt() * self.weight + self.bias
     ),
     NormalizerKind(
         "a batch norm with a bug",
-        SLIPPED,
-        with_a_slip,
+        FAULTY,
+        faulty_batch_norm,
         """
 mean, var = self.mean, self.var
 if self.training:

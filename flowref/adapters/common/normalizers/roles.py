@@ -131,7 +131,7 @@ class Layer(NamedTuple):
         return start
 
     @property
-    def near(self) -> float:
+    def tolerance(self) -> float:
         """The tolerance for equal numbers."""
         return COARSE if self.probe.coarse else NEAR
 
@@ -175,7 +175,7 @@ class Layer(NamedTuple):
             # The eval-mode divisor is sqrt(variance + eps), and the held number may include eps.
             eps = before.eps if role == "running_var" else 0.0
             shown = [each.by_role[role] - eps for each in (before, after)]
-            form = form_of(part.row, (part.values, values), shown, self.near, (0.0, -eps))
+            form = form_of(part.row, (part.values, values), shown, self.tolerance, (0.0, -eps))
             if form is not None:
                 names[role], forms[role] = part.name, form
         for name, held in self.probe.held(start).items():
@@ -260,7 +260,7 @@ class Layer(NamedTuple):
             channel_lines(z, self.probe.life((EVAL, z), obj=obj)[0], self.channel).slope
             for obj in (start, live)
         ]
-        return form_of(part.row, (part.values, values), slopes, self.near, ratio=True)
+        return form_of(part.row, (part.values, values), slopes, self.tolerance, ratio=True)
 
 
 def relative_gap(one: Array, other: Array) -> float:

@@ -78,39 +78,39 @@ def settle_map(
         said = f"{way.words}, on arrays of numpy" if way.form == "pair" else way.words or IN_ARRAYS
         way = replace(way.on_arrays(), words=said)
     request = Request(obj, x, x, context, chosen, volume)
-    spoken = resolve(request, [*candidates(request, way)])
-    if spoken is None:
+    resolved = resolve(request, [*candidates(request, way)])
+    if resolved is None:
         raise TargetError(f"{way.method or 'forward'} returns nothing of a map")
-    way, once = spoken.way, Once(obj)
-    latent, ladj = once(spoken.function, x, context)
+    way, once = resolved.way, Once(obj)
+    latent, ladj = once(resolved.function, x, context)
     if not is_array(latent):
         raise TargetError(f"forward returned a {type(latent).__name__}; expected an array")
     if way.method == ENCODE and "forward" not in chosen:
         refuse_autoencoder(obj, x, latent, ladj)
     columns = ["the batch axis is the last"] if method_calls.call_with_columns in way.around else []
-    words = [*filter(None, [way.words]), *columns, *spoken.words]
-    dialect = replace(dialect, forward=spoken.function, inverse=None)
-    if spoken.log_prob is not None and dialect.log_prob is None:
-        dialect = replace(dialect, log_prob=spoken.log_prob)
+    words = [*filter(None, [way.words]), *columns, *resolved.words]
+    dialect = replace(dialect, forward=resolved.function, inverse=None)
+    if resolved.log_prob is not None and dialect.log_prob is None:
+        dialect = replace(dialect, log_prob=resolved.log_prob)
     back: Any = None
     hints: list[str] = []
     shorter = onto_simplex(x, latent, DECLARED in chosen)
     # The last entry of a simplex map is dropped later.
     longer = FROM in chosen and latent.shape[-1] == x.shape[-1] - 1
     if shorter or longer or math.prod(latent.shape) == math.prod(x.shape):
-        back, more, hints = way_back(once, way, spoken, latent, request)
+        back, more, hints = way_back(once, way, resolved, latent, request)
         words += more
         dialect = replace(dialect, inverse=back)
-    if dialect.log_prob is None and spoken.unjudged:
-        hints = [*hints, spoken.unjudged]
+    if dialect.log_prob is None and resolved.unjudged:
+        hints = [*hints, resolved.unjudged]
     if way.sign == "subtract" and "running" not in chosen and back is not None:
         refuse_added(obj, dialect, way, x, latent, context)
     if shorter:
         dialect, said = shortened(obj, dialect, x, context)
         latent, back = latent[..., :-1], dialect.inverse
         words.append(said)
-    hints = [*hints, *filter(None, [spoken.left])]
-    settled = Settled(dialect, latent, left=spoken.left)
+    hints = [*hints, *filter(None, [resolved.left])]
+    settled = Settled(dialect, latent, left=resolved.left)
     if ladj is None and (back is None or once(back, latent, context)[1] is None):
         words = [word for word in words if word != BACK_ALONE]
         if back is not None and not volume and LOG_DET not in chosen and OF_INVERSE not in chosen:
@@ -123,8 +123,8 @@ def settle_map(
     settled = replace(settled, dialect=dialect)
     words += more
     promises: dict[str, Any] = {"scalar-ladj": True} if form.constant else {}
-    if spoken.writes:
-        promises["writes"] = spoken.writes
+    if resolved.writes:
+        promises["writes"] = resolved.writes
     return replace(
         settled,
         ladj_event=form.event,

@@ -116,7 +116,7 @@ class Way:
             call = partial(change, ask=call)
         return call
 
-    def speak(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
+    def dialect_function(self, value: Any = None, ladj: Any = None, column: bool = False) -> Any:
         """The function of a dialect; by default the result is a pair of value and log-det."""
         if self.running:
             return partial(

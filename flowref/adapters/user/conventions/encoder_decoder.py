@@ -23,19 +23,19 @@ def encodes(obj: Any) -> bool:
     )
 
 
-def map_beside(obj: Any, x: Any) -> tuple[str, str] | None:
+def map_of_density(obj: Any, x: Any) -> tuple[str, str] | None:
     """The methods of a density that are certainly a map and its inverse, by their names and because the
     first returns as many entries as it gets with one log-det per point or in all; None if there are none.
     """
     for named in ((ENCODE, DECODE), ("f", "g"), *PAIRS):
         own = all(signatures.defines_method(obj, one) for one in named)
         single = own and all(len(signatures.required(obj, one)) == 1 for one in named)
-        if single and _tells_log_det(obj, named[0], x):
+        if single and _returns_log_det(obj, named[0], x):
             return named
     return None
 
 
-def _tells_log_det(obj: Any, method: str, x: Any) -> bool:
+def _returns_log_det(obj: Any, method: str, x: Any) -> bool:
     try:
         out = getattr(obj, method)(x)
     except Exception:  # it may need other points

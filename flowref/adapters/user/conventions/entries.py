@@ -22,7 +22,7 @@ def by_entries(obj: Any, dense: str, draw: str = "sample") -> bool:
     try:
         with torch.random.fork_rng(devices=[]):
             drawn = getattr(obj, draw)(3)
-            told = getattr(obj, dense)(*drawn.unbind(-1))
+            density = getattr(obj, dense)(*drawn.unbind(-1))
     except Exception:  # it needs other arguments
         return False
-    return tuple(drawn.shape) == (3, len(asked)) and tuple(told.shape) == (3,)
+    return tuple(drawn.shape) == (3, len(asked)) and tuple(density.shape) == (3,)

@@ -176,8 +176,8 @@ def form_of(ladjs: tuple[Any, Any], rows: int, event: Shape, across: Shape = ())
 
 def _alone(obj: Any, call: Any, given: Any, context: Any, rows: list[int]) -> float:
     """The single number returned for some rows, which may repeat."""
-    told = None if context is None else context[rows]
-    return float(call(obj, given[rows], told)[1])
+    given_context = None if context is None else context[rows]
+    return float(call(obj, given[rows], given_context)[1])
 
 
 def _times_rows(obj: Any, call: Any, given: Any, context: Any) -> bool:

@@ -105,11 +105,11 @@ def _going_back(forward: Way, request: Request) -> list[Found]:
         with contextlib.suppress(Exception):  # other arguments may be required
             alone = replace(request, obj=copy.deepcopy(request.obj))
             way = Way(name, words=f"inverse: {name}(), which goes back")
-            if (spoken := resolve(alone, [*candidates(alone, way)])) is None:
+            if (resolved := resolve(alone, [*candidates(alone, way)])) is None:
                 continue
-            value = spoken.function(alone.obj, latent.clone(), request.context)[0]
+            value = resolved.function(alone.obj, latent.clone(), request.context)[0]
             if _share(value, x) >= (SOME if name in LIKELY else MOST):
-                back.append((way, spoken, value))
+                back.append((way, resolved, value))
     return back[:1] if all(_equal_up_to_nan(value, back[0][2]) for _, _, value in back) else []
 
 

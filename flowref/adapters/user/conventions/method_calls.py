@@ -315,7 +315,7 @@ def called_with_log_det(obj: Any, x: Any, context: Any, method: str, log_det: st
     return getattr(obj, method)(x), getattr(obj, log_det)(x)
 
 
-def told_beside(
+def call_with_separate_log_det(
     obj: Any,
     x: Any,
     context: Any,
@@ -343,8 +343,8 @@ def negated(obj: Any, x: Any, context: Any, call: Any) -> Any:
 
 def log_det_value(obj: Any, name: str, inputs: Any) -> Any:
     """The value of a log-det method at ``inputs``, or of an attribute."""
-    told = getattr(obj, name)
-    return told(*inputs) if callable(told) else told
+    stated = getattr(obj, name)
+    return stated(*inputs) if callable(stated) else stated
 
 
 def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
@@ -362,17 +362,17 @@ def in_form(obj: Any, x: Any, context: Any, call: Any, form: str) -> Any:
         case "stretched":
             return value, ladj.expand(x.shape).reshape(rows, -1).sum(1)
         case "once":
-            told = rows if ladj.dim() and len(ladj) == rows else 1
-            numbers = ladj.reshape(told, -1).sum(1)
+            count = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(count, -1).sum(1)
             return value, numbers.expand(rows)
         case "batch":
             contexts = [None if context is None else context[row : row + 1] for row in range(rows)]
             each = [call(obj, x[row : row + 1], contexts[row])[1] for row in range(rows)]
             return value, torch.stack([one.reshape(()) for one in each])
         case "members":  # members along the first axis of an event
-            told = rows if ladj.dim() and len(ladj) == rows else 1
-            numbers = ladj.reshape(told, -1)
-            wide = numbers.expand(told, x.shape[1]) if numbers.shape[1] == 1 else numbers
+            count = rows if ladj.dim() and len(ladj) == rows else 1
+            numbers = ladj.reshape(count, -1)
+            wide = numbers.expand(count, x.shape[1]) if numbers.shape[1] == 1 else numbers
             return value, wide.sum(1).expand(rows)
         case "mean":
             return value, ladj * x[0].numel()
@@ -495,7 +495,7 @@ def sample_naming(obj: Any, n: int, context: Any, method: str, count: str, given
     return getattr(obj, method)(**named)
 
 
-def sampled_beside_each(
+def sampled_with_log_prob_each(
     obj: Any, n: int, context: Any, method: str, shape: bool = False, first: bool = True
 ) -> Any:
     """Draw points ``(n, *event)`` per context with their log-densities, by a number or a shape; the context
@@ -508,7 +508,7 @@ def sampled_beside_each(
     return points.reshape(n, *points.shape[2:]), beside.reshape(n)
 
 
-def sampled_beside(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
+def sampled_with_log_prob(obj: Any, n: int, context: Any, method: str, shape: bool = False) -> Any:
     """Draw points ``(n, *event)`` with their log-densities, by a number or a shape."""
     return getattr(obj, method)((n,) if shape else n)
 

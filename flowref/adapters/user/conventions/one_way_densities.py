@@ -22,7 +22,7 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
     if not callable(getattr(obj, "forward", None)) or len(x) < FEWEST:
         return False
     try:
-        told = log_prob(obj, x, context)
+        density = log_prob(obj, x, context)
     except NotImplementedError:
         return True
     except Exception:  # reported where it is called itself
@@ -30,13 +30,13 @@ def onward_of(obj: Any, log_prob: Any, x: Any, context: Any) -> bool:
     try:
         out = obj(x) if context is None else obj(x, context)
         latent, ladj = out
-        rest = told.reshape(len(x)) - ladj.reshape(len(x))
+        rest = density.reshape(len(x)) - ladj.reshape(len(x))
         if latent.numel() != x.numel():
             return False
         bases = [-0.5 * latent.reshape(len(x), -1).square().sum(1)]
         with contextlib.suppress(Exception):  # it has none, or one of other latents
             bases.append(calls.base_log_prob(obj, latent, context, calls.base_name(obj)))
-        same = math.sqrt(torch.finfo(told.dtype).eps) * (1 + told.abs())
+        same = math.sqrt(torch.finfo(density.dtype).eps) * (1 + density.abs())
         return any(bool(((rest - base - (rest - base)[0]).abs() <= same).all()) for base in bases)
     except Exception:  # its call is something else
         return False

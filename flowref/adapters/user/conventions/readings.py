@@ -107,13 +107,13 @@ def reading_in_order(result: Result, names: list[str], by: str) -> Reading:
             reading = replace(reading, ladj=ladj, words=(*reading.words, *words))
     dense: tuple[int, ...] = ()
     if "log_prob" in place:
-        dense, told = (place["log_prob"],), f"log_prob, {by}"
+        dense, remark = (place["log_prob"],), f"log_prob, {by}"
     elif "log_prior" in place and "ladj" in place:
         dense = (place["log_prior"], place["ladj"])
-        told = f"log_prob = log_prior + ladj, {by}"
+        remark = f"log_prob = log_prior + ladj, {by}"
     else:
-        told = f"returns {said}, {by}"
-    return replace(reading, log_prob=dense, words=(*reading.words, told))
+        remark = f"returns {said}, {by}"
+    return replace(reading, log_prob=dense, words=(*reading.words, remark))
 
 
 def value_at(result: Result, index: int) -> Reading:

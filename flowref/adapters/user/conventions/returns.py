@@ -101,8 +101,10 @@ def _by_keys(out: Mapping[Any, Any], said: str) -> Reading:
     ladj = (
         partial(return_forms.entry, index=found["ladj"]) if "ladj" in found else return_forms.none
     )
-    told = ", ".join(f"{name}: {key!r}" for name, key in found.items())
-    return Reading(partial(return_forms.entry, index=value), ladj, words=(f"{told}, as declared",))
+    declared = ", ".join(f"{name}: {key!r}" for name, key in found.items())
+    return Reading(
+        partial(return_forms.entry, index=value), ladj, words=(f"{declared}, as declared",)
+    )
 
 
 def value_only_reading(result: Result) -> Reading | None:

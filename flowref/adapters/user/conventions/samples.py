@@ -199,23 +199,23 @@ def sampler(obj: Any, chosen: Chosen) -> Any:
     return calls.sample_detached if callable(getattr(obj, "rsample", None)) else None
 
 
-def settle_beside(
+def settle_sample_log_prob(
     obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen
 ) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect with a method that draws samples with their log-densities, as many as requested or one
     per context, and remarks. The method is identified by name; `Ambiguous` is raised if the name does not
     say what the numbers are.
     """
-    told = chosen.get("beside", "")
-    if dialect.log_prob is None or dialect.sample_log_prob is not None or told == "none":
+    named = chosen.get("beside", "")
+    if dialect.log_prob is None or dialect.sample_log_prob is not None or named == "none":
         return dialect, ()
-    if told and not callable(getattr(obj, told, None)):
+    if named and not callable(getattr(obj, named, None)):
         methods = [name for name in dir(obj) if not name.startswith("_")]
         raise SpecError(
-            f"beside was given as {told!r}; expected a method that draws, or none{nearest(told, methods)}"
+            f"beside was given as {named!r}; expected a method that draws, or none{nearest(named, methods)}"
         )
-    found = _add_sample_log_prob(obj, dialect, x, context, (told,) if told else BESIDE_SAMPLES)
-    if found is not dialect or told or context is not None:
+    found = _add_sample_log_prob(obj, dialect, x, context, (named,) if named else BESIDE_SAMPLES)
+    if found is not dialect or named or context is not None:
         return found, ()
     drawing = calls.method_of(dialect.sample)
     if not drawing or _add_sample_log_prob(obj, dialect, x, None, (drawing,)) is dialect:
@@ -233,12 +233,12 @@ def _add_sample_log_prob(
         if not callable(getattr(obj, method, None)):
             continue
         if context is None:
-            call = partial(method_calls.sampled_beside, method=method, shape=shape)
+            call = partial(method_calls.sampled_with_log_prob, method=method, shape=shape)
             fits = _shapes(call, obj, 2, None) == ((2, *x.shape[1:]), (2,))
         else:
             first = _contexts_first(obj, method, shape, x, context)
             call = partial(
-                method_calls.sampled_beside_each,
+                method_calls.sampled_with_log_prob_each,
                 method=method,
                 shape=shape,
                 first=first is not False,

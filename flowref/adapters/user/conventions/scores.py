@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from flowref.adapters.common.distribution_functions import told_twice
+from flowref.adapters.common.distribution_functions import under_two_seeds
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import signatures
@@ -102,7 +102,7 @@ def _gives_points(obj: Any, name: str, density: Any, x: Any, context: Any) -> bo
     """Whether a method returns the shape of points up to axes of length one, deterministically."""
     ask = _called_as(density, partial(calls.log_prob_named, method=name))
     try:
-        one, other = told_twice(lambda: ask(obj, x.clone(), context).detach())
+        one, other = under_two_seeds(lambda: ask(obj, x.clone(), context).detach())
         single = ask(obj, x[:1].clone(), None if context is None else context[:1])
         alike = one.is_floating_point() and bool(((one == other) | one.isnan()).all())
     except Exception:  # it has another signature

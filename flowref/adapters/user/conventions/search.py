@@ -29,8 +29,8 @@ from flowref.adapters.user.conventions.separate_log_dets import (
     OF_INVERSE,
     USUAL,
     LogDetSource,
-    told_beside,
-    told_by_option,
+    log_det_source_by_option,
+    separate_log_det_source,
     usual_log_det,
 )
 from flowref.adapters.user.conventions.stated_returns import columns_reading, stated_reading
@@ -122,9 +122,9 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
     unsure: tuple[Way, Any] | None = None
     for way in ways:
         try:
-            spoken = _resolved_running_call(request, way) if way.running else None
-            if spoken is not None:
-                return spoken
+            resolved = _resolved_running_call(request, way) if way.running else None
+            if resolved is not None:
+                return resolved
             if way.running:
                 if way.form != "running" or (request.onward and not way.keyword):
                     continue
@@ -137,18 +137,18 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
             raised = raised or error
             continue
         if way.form == "several":
-            spoken = _several(request, way, out)
+            resolved = _several(request, way, out)
         elif way.form == "wrapped":
-            spoken = _wrapped(request, way, out)
+            resolved = _wrapped(request, way, out)
         elif way.keys:
-            spoken = _named(request, way, out)
+            resolved = _named(request, way, out)
         elif (
             method_calls.call_with_columns in way.around
             and BATCH_AXIS not in request.chosen
             and not request.onward
         ):
             # A log-det per column shows undeclared points as columns.
-            spoken = (
+            resolved = (
                 _resolved_return(request, way, out)
                 if _shapes(out)[1] == (len(request.x),)
                 else None
@@ -158,8 +158,8 @@ def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
             unsure = unsure or (way, out)
         else:
             return _resolved_return(request, way, out)
-        if spoken is not None:
-            return spoken
+        if resolved is not None:
+            return resolved
     if unsure is not None:
         return _resolved_return(request, *unsure)
     if raised is None:
@@ -199,11 +199,11 @@ def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
         way, around=(method_calls.call_with_halves, *way.around), usual=False, words=words
     )
     try:
-        spoken = resolve(request, [way])
-        fits = spoken and spoken.function(request.obj, x, request.context)[0].shape == x.shape
+        resolved = resolve(request, [way])
+        fits = resolved and resolved.function(request.obj, x, request.context)[0].shape == x.shape
     except Exception:  # the error of the usual call is reported
         return None
-    return spoken if fits else None
+    return resolved if fits else None
 
 
 # Checks of results against rows.
@@ -232,7 +232,9 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
             continue
         if request.onward and not isinstance(out, (tuple, list)):
             reading = return_reading(request.result(way, out))
-            return ResolvedCall(way, alone.speak(reading.value, reading.ladj), (BACK_ALONE,))
+            return ResolvedCall(
+                way, alone.dialect_function(reading.value, reading.ladj), (BACK_ALONE,)
+            )
         if not isinstance(out, (tuple, list)) or len(out) < row.returned or not is_array(out[1]):
             return None
         if way.form != "running" and (len(out) > row.returned or not _of_rows(out, request.x)):
@@ -245,7 +247,7 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
         if request.onward is None:
             writes = "" if bool((given == before).all()) else RUNNING
             words = (running_words(request.obj, way),)
-            return ResolvedCall(way, way.speak(column=column), words, writes=writes)
+            return ResolvedCall(way, way.dialect_function(column=column), words, writes=writes)
         unchanged = bool((out[1] == before).all())
         meant = request.chosen.get("inverse_ladj") == "given"
         if (
@@ -253,8 +255,10 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
             and not meant
             and _updates_running_log_det(request.onward.way, request, before)
         ):
-            return ResolvedCall(way, replace(way, sign="none").speak(column=column), (BACK_ALONE,))
-        return ResolvedCall(way, way.speak(column=column))
+            return ResolvedCall(
+                way, replace(way, sign="none").dialect_function(column=column), (BACK_ALONE,)
+            )
+        return ResolvedCall(way, way.dialect_function(column=column))
     return None
 
 
@@ -285,13 +289,15 @@ def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     sizes = [*map(entry_count, out)] if isinstance(out, (tuple, list)) else [-1]
     arrays, whole = min(sizes, default=-1) >= 0, sum(sizes) == entry_count(request.x)
     values_alone = arrays and whole and len(sizes) == count
-    alone = way.speak(return_forms.flattened_latents, return_forms.none)
+    alone = way.dialect_function(return_forms.flattened_latents, return_forms.none)
     if onward is not None:
         lost = values_alone and "no log-det" not in onward.words[0]
-        function = alone if values_alone else way.speak()
+        function = alone if values_alone else way.dialect_function()
         return ResolvedCall(way, function, (BACK_ALONE,) if lost else ())
     if arrays and len(sizes) == count + 1:
-        return ResolvedCall(way, way.speak(), (f"{count} tensors in, {count} out; log-det last",))
+        return ResolvedCall(
+            way, way.dialect_function(), (f"{count} tensors in, {count} out; log-det last",)
+        )
     if values_alone and signatures.point_part_count(request.obj, asked_name(request.obj, way)):
         return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
     return None
@@ -325,9 +331,9 @@ def _named(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     way = replace(way, latents=tuple(zip(names, features, strict=True)))
     if request.onward is not None:
         lost = ladj is return_forms.none
-        return ResolvedCall(way, way.speak(value, ladj), (BACK_ALONE,) if lost else ())
+        return ResolvedCall(way, way.dialect_function(value, ladj), (BACK_ALONE,) if lost else ())
     words = f"named arrays in, and out: {', '.join(way.keys)} -> {', '.join(map(str, names))}"
-    return ResolvedCall(way, way.speak(value, ladj), (words,))
+    return ResolvedCall(way, way.dialect_function(value, ladj), (words,))
 
 
 def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any, str] | None:
@@ -347,7 +353,7 @@ def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
     words = () if request.onward else ("a tuple of one tensor in, and out",)
     return (
-        ResolvedCall(way, way.speak(return_forms.only_of), words)
+        ResolvedCall(way, way.dialect_function(return_forms.only_of), words)
         if pair or request.onward
         else None
     )
@@ -360,13 +366,13 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
     """A call with its result read, and a separate log-det if the value is alone."""
     result = request.result(way, out)
     if packed := columns_reading(result):
-        return ResolvedCall(way, way.speak(packed.value, packed.ladj), packed.words)
+        return ResolvedCall(way, way.dialect_function(packed.value, packed.ladj), packed.words)
     if (
         is_array(out)
         and way.form != "levels"
-        and (told := _separate_log_det_call(request, way)) is not None
+        and (source := _separate_log_det_call(request, way)) is not None
     ):
-        return told
+        return source
     usual = (
         request.onward is not None
         and way.usual
@@ -376,11 +382,13 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
     first = out[0] if isinstance(out, tuple) else out
     if usual and not number_first(result) and is_array(first):
         words = () if isinstance(out, tuple) and out[1:2] != (None,) else (BACK_ALONE,)
-        return ResolvedCall(way, way.speak(return_forms.first_of, return_forms.second_of), words)
+        return ResolvedCall(
+            way, way.dialect_function(return_forms.first_of, return_forms.second_of), words
+        )
     reading = return_reading(result)
     alone = reading.ladj is return_forms.none
     if request.onward is not None:
-        function = way.speak(reading.value, reading.ladj)
+        function = way.dialect_function(reading.value, reading.ladj)
         return ResolvedCall(
             way, function, (BACK_ALONE,) if alone and not request.onward.parts else ()
         )
@@ -392,7 +400,7 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
         dense = partial(method_calls.log_prob_by, ask=way.ask, entries=reading.log_prob)
     return ResolvedCall(
         way,
-        way.speak(reading.value, reading.ladj),
+        way.dialect_function(reading.value, reading.ladj),
         reading.words,
         reading.parts,
         dense,
@@ -414,25 +422,31 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
     said, value = chosen.get(option, ""), return_forms.whole_return
     usual = usual_log_det(obj) if way.usual else None
     if said and said != NOTHING:
-        told = told_by_option(obj, option, said, *point[1:])
-        line = told.words if onward is None else f"log-det of {name}: {said}"
-        return ResolvedCall(way, told.onward(way.ask, value), (line,), beside=told)
+        source = log_det_source_by_option(obj, option, said, *point[1:])
+        line = source.words if onward is None else f"log-det of {name}: {said}"
+        return ResolvedCall(way, source.onward(way.ask, value), (line,), beside=source)
     if onward is None:
-        found = None if said or OF_INVERSE in chosen else usual or told_beside(*point, name)
+        found = (
+            None if said or OF_INVERSE in chosen else usual or separate_log_det_source(*point, name)
+        )
         if found is None:
             return None
         silent = way.usual and found.name == USUAL
         words = () if silent else (found.words,)
         return ResolvedCall(way, found.onward(way.ask, value), words, beside=found)
-    alone = way.speak(value, return_forms.none)
+    alone = way.dialect_function(value, return_forms.none)
     if onward.beside is not None:
-        told = onward.beside
-        if told.arity or told_beside(*point, name, (0,)):
-            return ResolvedCall(way, told.back(way.ask, value))
+        source = onward.beside
+        if source.arity or separate_log_det_source(*point, name, (0,)):
+            return ResolvedCall(way, source.back(way.ask, value))
         return ResolvedCall(way, alone, (BACK_ALONE,))
     if usual is not None:
         return ResolvedCall(way, usual.back(way.ask, value))
-    own = told_beside(*point, name, (1,)) if way.form == "plain" and LOG_DET not in chosen else None
+    own = (
+        separate_log_det_source(*point, name, (1,))
+        if way.form == "plain" and LOG_DET not in chosen
+        else None
+    )
     if own is None:
         return None
     call = own.onward(way.ask, value)
@@ -447,9 +461,9 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
 def raising_inverse(request: Request, way: Way) -> Any:
     """An inverse that raises, kept for laws to report."""
     if way.form not in ("plain", "levels"):
-        return way.speak()
+        return way.dialect_function()
     if way.form == "levels" or not way.usual:
-        return way.speak(return_forms.whole_return, return_forms.none)
-    if told := usual_log_det(request.obj):
-        return told.back(way.ask, return_forms.whole_return)
-    return way.speak(return_forms.first_of, return_forms.second_of)
+        return way.dialect_function(return_forms.whole_return, return_forms.none)
+    if source := usual_log_det(request.obj):
+        return source.back(way.ask, return_forms.whole_return)
+    return way.dialect_function(return_forms.first_of, return_forms.second_of)

@@ -42,7 +42,11 @@ class LogDetSource:
     def onward(self, ask: Any, value: Any) -> Any:
         """The dialect function of the map."""
         return partial(
-            method_calls.told_beside, ask=ask, value=value, log_det=self.name, arity=self.arity
+            method_calls.call_with_separate_log_det,
+            ask=ask,
+            value=value,
+            log_det=self.name,
+            arity=self.arity,
         )
 
     def back(self, ask: Any, value: Any) -> Any:
@@ -59,7 +63,7 @@ def usual_log_det(obj: Any) -> LogDetSource | None:
     return LogDetSource(USUAL, 1 if len(signatures.required(obj, USUAL)) == 1 else 2)
 
 
-def told_by_option(
+def log_det_source_by_option(
     obj: Any, option: str, name: str, ask: Any, x: Any, context: Any
 ) -> LogDetSource:
     """The source named by an option. Raises `SpecError` if the object has no such name, `TargetError` if it
@@ -72,24 +76,26 @@ def told_by_option(
             f"{nearest(name, methods)}"
         )
     method = callable(getattr(type(obj), name, None))
-    told = LogDetSource(name, len(signatures.required(obj, name)) if method else 0, left=not method)
-    if told.arity > 2 or (told.arity == 2 and not _of_input(obj, told, "")):
+    source = LogDetSource(
+        name, len(signatures.required(obj, name)) if method else 0, left=not method
+    )
+    if source.arity > 2 or (source.arity == 2 and not _of_input(obj, source, "")):
         raise TargetError(
             f"{option} was given as {name!r}, which asks for {signatures.required(obj, name)[-1]} besides the input; "
             "name a method of the input, or of the input and the value"
         )
-    seen = _log_det_shapes(obj, told, ask, x, context)
-    if not seen or not _fits(told, seen, x):
+    seen = _log_det_shapes(obj, source, ask, x, context)
+    if not seen or not _fits(source, seen, x):
         shape = f"of shape {seen[0]}" if seen else "nothing"
         raise TargetError(
             f"{option} was given as {name!r}, which gives {shape} for {len(x)} points; expected a number for each"
         )
-    return told
+    return source
 
 
 def likely_of(obj: Any) -> list[str]:
     """Public methods and attributes named after a log-det, whatever their arguments."""
-    names = [told.name for told in _log_det_sources(obj)]
+    names = [source.name for source in _log_det_sources(obj)]
     names += [
         name
         for base in type(obj).__mro__
@@ -99,45 +105,45 @@ def likely_of(obj: Any) -> list[str]:
     return [name for name in dict.fromkeys(names) if name[0] != "_" and _is_log_det_name(name)]
 
 
-def told_beside(
+def separate_log_det_source(
     obj: Any, ask: Any, x: Any, context: Any, method: str, arities: tuple[int, ...] = (0, 1, 2)
 ) -> LogDetSource | None:
     """The log-det source of a call that returns its value alone; None if there is none, or several that
     disagree. ``method``: the called name, empty for a function; ``arities``: allowed numbers of arguments.
     """
     likely = {
-        told: seen
-        for told in _written(obj, _log_det_sources(obj), ask, x, context)
-        if told.arity in arities
-        and _of_input(obj, told, method)
-        and (seen := _log_det_shapes(obj, told, ask, x, context))
+        source: seen
+        for source in _written(obj, _log_det_sources(obj), ask, x, context)
+        if source.arity in arities
+        and _of_input(obj, source, method)
+        and (seen := _log_det_shapes(obj, source, ask, x, context))
     }
-    found = [told for told, seen in likely.items() if _fits(told, seen, x)]
+    found = [source for source, seen in likely.items() if _fits(source, seen, x)]
     # Laws test the form of a method of the input.
-    found = found or [told for told in likely if told.arity]
+    found = found or [source for source in likely if source.arity]
     if len(found) > 1 and _log_dets_agree(obj, found, ask, x, context):
         # A public getter of the attribute that a call wrote.
-        found = sorted(found, key=lambda told: told.name.startswith("_"))[:1]
+        found = sorted(found, key=lambda source: source.name.startswith("_"))[:1]
     return found[0] if len(found) == 1 else None
 
 
 def log_det_methods(obj: Any, method: str) -> list[LogDetSource]:
     """Methods named after a log-det that take a method's input, or input and value."""
-    asked = (told for told in _log_det_sources(obj) if told.arity)
-    return [told for told in asked if _of_input(obj, told, method)]
+    asked = (source for source in _log_det_sources(obj) if source.arity)
+    return [source for source in asked if _of_input(obj, source, method)]
 
 
 def _log_dets_agree(obj: Any, found: list[LogDetSource], ask: Any, x: Any, context: Any) -> bool:
     """Whether all sources agree on one call with varying numbers, or return the same array."""
     value = ask(obj, x, context)
     if (
-        all(told.arity == 0 for told in found)
-        and len({id(getattr(obj, told.name)) for told in found}) == 1
+        all(source.arity == 0 for source in found)
+        and len({id(getattr(obj, source.name)) for source in found}) == 1
     ):
         return True
     first, *others = (
-        method_calls.log_det_value(obj, told.name, (x, value)[: told.arity]).reshape(-1)
-        for told in found
+        method_calls.log_det_value(obj, source.name, (x, value)[: source.arity]).reshape(-1)
+        for source in found
     )
     same = all(one.shape == first.shape and bool((one == first).all()) for one in others)
     return same and (len(first) < 2 or bool((first != first[0]).any()))
@@ -161,39 +167,39 @@ def _written(
 ) -> Iterator[LogDetSource]:
     """The candidates, with attributes marked that hold another object after a call."""
     found = list(candidates)
-    before = {told.name: vars(obj).get(told.name, obj) for told in found if told.arity == 0}
+    before = {source.name: vars(obj).get(source.name, obj) for source in found if source.arity == 0}
     if before:
         try:
             ask(obj, x, context)
         except Exception:  # reported by another call
             before = {}
-    for told in found:
-        kept = before.get(told.name, obj)
-        yield replace(told, left=kept is not obj and vars(obj).get(told.name) is not kept)
+    for source in found:
+        kept = before.get(source.name, obj)
+        yield replace(source, left=kept is not obj and vars(obj).get(source.name) is not kept)
 
 
 def _is_log_det_name(name: str) -> bool:
     return TELLING.fullmatch(normalized_name(name)) is not None
 
 
-def _of_input(obj: Any, told: LogDetSource, method: str) -> bool:
+def _of_input(obj: Any, source: LogDetSource, method: str) -> bool:
     """Whether a method's argument has the name of the map's input (another name may be that of its value);
     with two arguments, whether the second has a name of values.
     """
-    if told.arity == 2:  # input and value, rather than a helper's arguments
-        return normalized_name(signatures.required(obj, told.name)[1]) in OF_VALUES
-    if told.arity != 1:
+    if source.arity == 2:  # input and value, rather than a helper's arguments
+        return normalized_name(signatures.required(obj, source.name)[1]) in OF_VALUES
+    if source.arity != 1:
         return True
-    names = [signatures.required(obj, name)[:1] for name in (told.name, method)]
+    names = [signatures.required(obj, name)[:1] for name in (source.name, method)]
     return names[0] == names[1]
 
 
-def _fits(told: LogDetSource, seen: list[Shape], x: Any) -> bool:
+def _fits(source: LogDetSource, seen: list[Shape], x: Any) -> bool:
     """Whether it gives one number per point or per entry, or a constant if it is a method; attributes must
     change with the batch. A single number after a call on vectors may be constant or a sum, which calls
     decide.
     """
-    one = (told.arity > 0 or (told.left and x.dim() == 2)) and all(
+    one = (source.arity > 0 or (source.left and x.dim() == 2)) and all(
         math.prod(shape) == 1 for shape in seen
     )
     return one or all(
@@ -202,13 +208,13 @@ def _fits(told: LogDetSource, seen: list[Shape], x: Any) -> bool:
     )
 
 
-def _log_det_shapes(obj: Any, told: LogDetSource, ask: Any, x: Any, context: Any) -> list[Shape]:
+def _log_det_shapes(obj: Any, source: LogDetSource, ask: Any, x: Any, context: Any) -> list[Shape]:
     """The shapes for a batch and for one with a point fewer; empty if it raises."""
     try:
         seen = []
         for rows in (slice(None), slice(1, None)):
             value = ask(obj, x[rows], None if context is None else context[rows])
-            log_det = method_calls.log_det_value(obj, told.name, (x[rows], value)[: told.arity])
+            log_det = method_calls.log_det_value(obj, source.name, (x[rows], value)[: source.arity])
             seen.append(tuple(log_det.shape))
     except Exception:  # any exception means no
         return []

@@ -95,7 +95,7 @@ def rule_of(obj: Any, x: Any, context: Any, call: Any, searched: bool) -> Series
     return Series(seen.chain) if seen.chain >= SHORTEST else ""
 
 
-def beside_nothing(obj: Any, x: Any, context: Any, dense: Any) -> Any:
+def density_as_log_det(obj: Any, x: Any, context: Any, dense: Any) -> Any:
     """A log-density as the log-det of an identity map."""
     return x, dense(obj, x, context)
 
@@ -134,13 +134,13 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
     """
     path, name, value = place
 
-    def told(terms: int) -> tuple[Any, Any]:
+    def with_terms(terms: int) -> tuple[Any, Any]:
         out: tuple[Any, Any] = method_calls.with_attribute(
             obj, *point, call=call, path=path, name=name, value=terms
         )
         return out
 
-    outs = [told(value + more) for more in range(4)]
+    outs = [with_terms(value + more) for more in range(4)]
     if any(ladj is None or not bool((z == outs[0][0]).all()) for z, ladj in outs):
         return 0
     steps = [
@@ -150,7 +150,10 @@ def _converges(obj: Any, call: Any, point: tuple[Any, Any], place: tuple[str, st
     if not steps[0] > steps[1] > steps[2] > 0:
         return 0
     for more in ADDED:
-        if float((told(value + more)[1] - told(value + more + 1)[1]).abs().max()) < SETTLED:
+        if (
+            float((with_terms(value + more)[1] - with_terms(value + more + 1)[1]).abs().max())
+            < SETTLED
+        ):
             return value + more
     return value + ADDED[-1]
 

@@ -80,12 +80,12 @@ def by_keyword(obj: Any, method: str) -> str:
     taken = method_parameters(obj, method)
     places = [one for one in taken if one.kind in (*POSITIONAL, inspect.Parameter.VAR_POSITIONAL)]
     named = required_by_name(obj, method)
-    told = len(places) == len(named) == 1 and normalized_name(named[0]) not in (
+    certain = len(places) == len(named) == 1 and normalized_name(named[0]) not in (
         *FLAGS,
         "mode",
         "direction",
     )
-    return named[0] if told and not sign_of(named[0]) else ""
+    return named[0] if certain and not sign_of(named[0]) else ""
 
 
 def keyword_context_parameter(obj: Any, method: str, place: int) -> str:
@@ -156,8 +156,8 @@ def keys(obj: Any, method: str) -> tuple[str, ...]:
 def second(obj: Any, method: str) -> str:
     """The second positional parameter, unless it is a flag; else empty."""
     places = [one for one in method_parameters(obj, method) if one.kind in POSITIONAL]
-    told = len(places) > 1 and not isinstance(places[1].default, bool)
-    return places[1].name if told else ""
+    certain = len(places) > 1 and not isinstance(places[1].default, bool)
+    return places[1].name if certain else ""
 
 
 def from_zero(obj: Any, method: str) -> bool:

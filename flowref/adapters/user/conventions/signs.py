@@ -46,6 +46,6 @@ def _negates_log_det(obj: Any, call: Any, points: Any, context: Any) -> bool:
     contexts = None if given is None else given.expand(len(rows), *given.shape[1:])
     with torch.no_grad():
         value = call(obj, rows, contexts)[0].reshape(len(rows), -1)
-        told = float(call(obj, point, given)[1].reshape(-1)[0])
+        ladj = float(call(obj, point, given)[1].reshape(-1)[0])
     found = float(torch.linalg.slogdet((value[:size] - value[size:]).T / (2 * STEP))[1])
-    return abs(found) > NONE and abs(told + found) <= SAME * (1 + abs(found))
+    return abs(found) > NONE and abs(ladj + found) <= SAME * (1 + abs(found))

@@ -23,7 +23,7 @@ class Once:
     def _made(self, call: Any, given: Any, context: Any, first: int) -> Any:
         key = call, id(given), first
         if key not in self.kept:
-            told = None if context is None else context[first:]
+            given_context = None if context is None else context[first:]
             # Keeping the points keeps their ids unique.
-            self.kept[key] = given, call(self.obj, given[first:], told)
+            self.kept[key] = given, call(self.obj, given[first:], given_context)
         return self.kept[key][1]

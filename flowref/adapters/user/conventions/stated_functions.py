@@ -15,7 +15,7 @@ from flowref.adapters.user import calls
 from flowref.model import Dialect
 
 
-def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str, ...]]:
+def settle_stated_functions(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect of a density without a map with its stated functions, and a remark.
 
     In a map such names may belong to a part; so may names that the log-density itself reads, and attributes
@@ -52,8 +52,8 @@ def settle_told(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect, tuple[str,
     ]
     if asked:
         shape = tuple(x.shape[1:])
-        told = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
-        dialect = replace(dialect, stated=told)
+        moments = partial(distribution_functions.stated_moments, asked=tuple(asked), shape=shape)
+        dialect = replace(dialect, stated=moments)
         heard += [name for name, _ in asked]
     return dialect, (f"it states {', '.join(heard)}",) if heard else ()
 
@@ -71,7 +71,7 @@ def _is_deterministic_moment(obj: Any, one: distribution_functions.Told) -> bool
     import torch
 
     with contextlib.suppress(Exception):
-        first, second = distribution_functions.told_twice(lambda: torch.as_tensor(one[1](obj)))
+        first, second = distribution_functions.under_two_seeds(lambda: torch.as_tensor(one[1](obj)))
         if not first.is_floating_point():
             return False
         return bool(torch.equal(first.isnan(), second.isnan())) and bool(

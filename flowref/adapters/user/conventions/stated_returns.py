@@ -94,14 +94,16 @@ def stated_reading(result: Result) -> Reading | None:
     if not isinstance(result.out, tuple) or len(result.out) < 3 or len(names) != len(result.out):
         return None
     # Log-densities refer to latents, and mean something else for the inverse.
-    told = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
+    declared = ["_" if name not in ("z", "x", "ladj", "det") else name for name in names]
     expected = {"z": result.size, "x": result.size, "ladj": result.rows, "det": result.rows}
     fits = all(
         name == "_" or entry_count(part) == expected[name]
-        for name, part in zip(told, result.out, strict=True)
+        for name, part in zip(declared, result.out, strict=True)
     )
     return (
-        reading_in_order(result, told, "as declared") if fits and {"z", "x"} & set(told) else None
+        reading_in_order(result, declared, "as declared")
+        if fits and {"z", "x"} & set(declared)
+        else None
     )
 
 
@@ -145,10 +147,10 @@ def by_names(result: Result) -> Reading | None:
         return None
     if len(out) == 2 and _entry_count(out[0]) == result.size:
         return None
-    told = {names for names in _returned(result.code) if len(names) == len(out)}
-    if len(told) != 1:
+    declared = {names for names in _returned(result.code) if len(names) == len(out)}
+    if len(declared) != 1:
         return None
-    names = told.pop()
+    names = declared.pop()
     roles = [_role(name, part, result) for name, part in zip(names, out, strict=True)]
     alone = (roles.count("z"), roles.count("ladj")) == (1, 1) and roles.count("log_prior") <= 1
     if not alone or "" in roles:

@@ -51,7 +51,7 @@ def settle_sum(
     if not words:
         return call, "", {}
     name = calls.method_of(call)
-    told = "returns" in chosen or "log_prob" in chosen or "sum" in normalized_name(name)
+    declared = "returns" in chosen or "log_prob" in chosen or "sum" in normalized_name(name)
     minus = "minus " * (calls.density_method(call) in NEGATIVE)
     said = f"log-density: {minus}{words} over the batch, evaluated point by point"
-    return single, said, {} if told else {SUMMED: True}
+    return single, said, {} if declared else {SUMMED: True}

@@ -95,9 +95,9 @@ def surface_map(
 
 def surface_log_prob(obj: Any, u: Any, context: Any = None, *, call: Any, within: Manifold) -> Any:
     """A log-density per volume of coordinates, detached if the object records no graph."""
-    told = call(obj, _point(within, u), context)
-    recorded = getattr(told, "requires_grad", True)
-    return told + within.log_area(u if recorded else u.detach())
+    density = call(obj, _point(within, u), context)
+    recorded = getattr(density, "requires_grad", True)
+    return density + within.log_area(u if recorded else u.detach())
 
 
 def _point(within: Manifold, u: Any) -> Any:
@@ -352,18 +352,18 @@ def _alone(once: Once, log_prob: Callable[..., Any], x: Any) -> Manifold | None:
     varies otherwise; else None.
     """
 
-    def told(points: Any) -> Array:
+    def density(points: Any) -> Array:
         return _plain(log_prob(once.obj, points, None))
 
-    event, here = tuple(x.shape[1:]), told(x)
+    event, here = tuple(x.shape[1:]), density(x)
     if not np.isfinite(here).any():
         fitting = _fitting(event)
         return next(
-            (one for kind, one in fitting if np.isfinite(told(_uniform(kind, x))).all()), None
+            (one for kind, one in fitting if np.isfinite(density(_uniform(kind, x))).all()), None
         )
     if len(event) != 1 or event[0] < 2 or not np.isfinite(here).all():
         return None
-    same = all(np.allclose(told(share * x), here, NEAR, NEAR) for share in OFF)
+    same = all(np.allclose(density(share * x), here, NEAR, NEAR) for share in OFF)
     return manifolds.sphere(event) if same and np.ptp(here) > NEAR else None
 
 
@@ -438,7 +438,7 @@ def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) ->
     flat = x.reshape(len(x), -1)
     size = flat.shape[1]
 
-    def told(shift: float, axis: int) -> Any:
+    def shifted(shift: float, axis: int) -> Any:
         moved = flat + 0.0
         step = manifolds.alike(shift * np.eye(size)[axis], x)
         return _plain(log_prob(once.obj, (moved + step).reshape(x.shape), None))
@@ -448,7 +448,7 @@ def _periodic(once: Once, log_prob: Callable[..., Any], x: Any, samples: Any) ->
         return None
 
     def repeats(shift: float, axis: int) -> bool:
-        return bool((abs(told(shift, axis) - here) <= 1e-5 * (1 + abs(here))).all())
+        return bool((abs(shifted(shift, axis) - here) <= 1e-5 * (1 + abs(here))).all())
 
     periods = np.full(size, np.inf)
     for axis in range(size):
@@ -519,5 +519,5 @@ def _importance_sampled_mass(
         around -= 0.5 * size * math.log(freedom * math.pi)
     around -= np.linalg.slogdet(root)[1]
     points = (middle + noise @ root.T).reshape(-1, *samples.shape[1:])
-    told = _plain(log_density(manifolds.alike(points, samples)))
-    return float(np.exp(told - around).mean())
+    density = _plain(log_density(manifolds.alike(points, samples)))
+    return float(np.exp(density - around).mean())

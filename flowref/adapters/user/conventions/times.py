@@ -28,7 +28,7 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
         return dialect
     call = dialect.forward
     if not span and way.usual:
-        call = replace(way, given=(*way.given, *ends)).speak()
+        call = replace(way, given=(*way.given, *ends)).dialect_function()
     part = partial(between, call=call, ends=ends)
     if not _covers_whole_time(obj, dialect.forward, part, x, context):
         return dialect
@@ -39,7 +39,9 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
         ends=span,
     )
     if span and _stages(obj, stages, x, context):
-        stages = partial(stages, told=_tells(obj, dialect.forward, stages, x, context))
+        stages = partial(
+            stages, with_log_dets=_log_dets_accumulate(obj, dialect.forward, stages, x, context)
+        )
         dialect = replace(dialect, trajectory=stages)
     return dialect
 
@@ -67,11 +69,11 @@ def _stages(obj: Any, stages: Any, x: Any, context: Any) -> bool:
     return tuple(getattr(found, "shape", ())) == (3, *x.shape)
 
 
-def _tells(obj: Any, forward: Any, stages: Any, x: Any, context: Any) -> bool:
+def _log_dets_accumulate(obj: Any, forward: Any, stages: Any, x: Any, context: Any) -> bool:
     """Whether the log-dets stacked with the states at both ends finish with that of the whole interval, in
     forward's form.
     """
-    ladj = stages(obj, x, context, (0.0, 1.0), told=True)[1]
+    ladj = stages(obj, x, context, (0.0, 1.0), with_log_dets=True)[1]
     whole = forward(obj, x, context)[1]
     if ladj is None or tuple(getattr(whole, "shape", ())) != (len(x),):
         return False
@@ -90,9 +92,9 @@ def between(obj: Any, x: Any, context: Any, start: float, end: float, call: Any,
 
 
 def trajectory(
-    obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str, told: bool = False
+    obj: Any, x: Any, context: Any, shares: Any, ask: Any, ends: str, with_log_dets: bool = False
 ) -> Any:
-    """The states at several times, stacked, and their log-dets; None unless ``told`` and one per state."""
+    """The states at several times, stacked, and their log-dets; None unless ``with_log_dets`` and one per state."""
     import torch
 
     times = method_calls.TIMES + " ".join(repr(float(share)) for share in shares)
@@ -101,7 +103,7 @@ def trajectory(
         torch.stack(list(part)) if isinstance(part, (tuple, list)) else part
         for part in (out if isinstance(out, tuple) else (out,))[:2]
     ]
-    ladj = parts[1] if told and len(parts) > 1 else None
+    ladj = parts[1] if with_log_dets and len(parts) > 1 else None
     if ladj is None or ladj.shape[:2] != parts[0].shape[:2] or ladj[0, 0].numel() != 1:
         return parts[0], None
     return parts[0], ladj.reshape(ladj.shape[:2])

@@ -23,8 +23,8 @@ def volume_log_det_gaps(obj: Any, call: Any, x: Any, context: Any) -> list[float
             jacobian = torch.autograd.functional.jacobian(
                 lambda point, given=given: call(obj, point[None], given)[0][0], x[row]
             )
-            told = call(obj, x[row : row + 1], given)[1]
-            found.append(float((told.reshape(-1)[0] - torch.linalg.slogdet(jacobian)[1]).detach()))
+            ladj = call(obj, x[row : row + 1], given)[1]
+            found.append(float((ladj.reshape(-1)[0] - torch.linalg.slogdet(jacobian)[1]).detach()))
         except Exception:  # exceptions are reported by laws
             return []
     return found

@@ -151,12 +151,12 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         return Dialect(push=kernel[0], pull=kernel[1] if back else None)
     if there:
         beside, arguments = _log_det(obj, there, chosen)
-        told = before + beside if beside else ""
+        log_det = before + beside if beside else ""
         found["forward"] = partial(
-            batch_map, way=Way(before + there, log_det=told, arguments=arguments)
+            batch_map, way=Way(before + there, log_det=log_det, arguments=arguments)
         )
         if back:
-            way = Way(before + back, log_det=told, arguments=arguments, negated=bool(beside))
+            way = Way(before + back, log_det=log_det, arguments=arguments, negated=bool(beside))
             own = chosen.get(OF_INVERSE, "")
             if own and own != NOTHING:
                 demand(obj, OF_INVERSE, own)
@@ -197,9 +197,9 @@ def _log_det(obj: Any, there: str, chosen: Mapping[str, str]) -> tuple[str, int]
     if name:
         demand(obj, LOG_DET, name)
     else:
-        told = [one.name for one in log_det_methods(obj, there)]
+        methods = [one.name for one in log_det_methods(obj, there)]
         name = next(
-            (one for one in LOG_DETS if _offers(obj, one)), told[0] if len(told) == 1 else ""
+            (one for one in LOG_DETS if _offers(obj, one)), methods[0] if len(methods) == 1 else ""
         )
     return name, len([one for one in required(getattr(obj, name)) if one != AXES]) if name else 1
 

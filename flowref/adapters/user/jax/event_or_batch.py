@@ -239,10 +239,10 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
         if way.sign != "subtract" or way.alone or dict(way.chosen).get("running"):
             return
         try:
-            exact, told = _log_dets(obj, way, x[:1], given)
+            exact, reported = _log_dets(obj, way, x[:1], given)
         except Exception:  # exceptions are reported by laws
             return
-        if abs(exact) <= SAME or not np.allclose(np.sum(told), -exact, rtol=SAME, atol=SAME):
+        if abs(exact) <= SAME or not np.allclose(np.sum(reported), -exact, rtol=SAME, atol=SAME):
             return
     raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].keyword))
 
@@ -269,10 +269,10 @@ def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     gaps = []
     for row in (0, 1):
         try:
-            exact, told = _log_dets(obj, way, x[row : row + 1], given)
+            exact, reported = _log_dets(obj, way, x[row : row + 1], given)
         except Exception:  # exceptions are reported by laws
             return way
-        gaps.append(float(np.sum(told)) - exact)
+        gaps.append(float(np.sum(reported)) - exact)
     return replace(way, excess=excess(gaps, size))
 
 
@@ -398,10 +398,12 @@ def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, co
             return True
         if np.ndim(values[True][1]) < 2:  # one number per event
             return False
-        exact, told = _log_dets(obj, found[True], x[:1], None if context is None else context[:1])
+        exact, reported = _log_dets(
+            obj, found[True], x[:1], None if context is None else context[:1]
+        )
     except Exception:  # it accepts no batches
         return False
-    return not np.allclose(np.sum(told), exact, rtol=SAME, atol=SAME)
+    return not np.allclose(np.sum(reported), exact, rtol=SAME, atol=SAME)
 
 
 def _agree(one: Any, other: Any) -> bool:

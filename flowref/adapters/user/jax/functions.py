@@ -40,20 +40,20 @@ def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
         places, others = [0, 1], []
     first = f":{others[0]}" if others else ""
     draws = [place for place in places if is_sampler(obj[place])]
-    tells = [place for place in places if place not in draws and is_density(obj[place])]
-    maps = [place for place in places if place not in (*draws, *tells)]
-    if draws and not tells and len(maps) == 1 and function_name(obj[maps[0]]) in NAMELESS:
-        maps, tells = [], maps
-    if not tells:  # without a density an unknown function is neither sampler nor inverse
+    densities = [place for place in places if place not in draws and is_density(obj[place])]
+    maps = [place for place in places if place not in (*draws, *densities)]
+    if draws and not densities and len(maps) == 1 and function_name(obj[maps[0]]) in NAMELESS:
+        maps, densities = [], maps
+    if not densities:  # without a density an unknown function is neither sampler nor inverse
         maps, draws = [place for place in places if not takes_key_and_number(obj[place])], []
-    if not (maps or tells) or len(maps) > 2 or len(tells) > 1 or len(draws) > 1:
+    if not (maps or densities) or len(maps) > 2 or len(densities) > 1 or len(draws) > 1:
         return None
     found: dict[str, Any] = {
         name: partial(batch_map, way=Way(f"{place}{first}"))
         for name, place in zip(("forward", "inverse"), maps, strict=False)
     }
-    if tells:
-        found["log_prob"] = partial(batch_log_prob, way=Way(f"{tells[0]}{first}"))
+    if densities:
+        found["log_prob"] = partial(batch_log_prob, way=Way(f"{densities[0]}{first}"))
     if draws:
         found["sample"] = partial(
             batch_samples, way=SamplerSignature(f"{draws[0]}{first}", ("key", "number"))

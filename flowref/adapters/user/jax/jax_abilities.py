@@ -233,16 +233,16 @@ def stochastic_batch_map(obj: Any, x: Any, context: Any, key: Any, way: Way) -> 
 
     def once(*given: Any) -> Any:
         out = method_result(obj, given[1], given[2] if context is not None else None, way, given[0])
-        value, told = (out[0], out[1]) if isinstance(out, tuple | list) else (out, None)
-        return value, told
+        value, ladj = (out[0], out[1]) if isinstance(out, tuple | list) else (out, None)
+        return value, ladj
 
     if way.single:
         rows = (x,) if context is None else (x, context)
-        value, told = jax.vmap(once)(jax.random.split(key, len(x)), *rows)
+        value, ladj = jax.vmap(once)(jax.random.split(key, len(x)), *rows)
     else:
-        value, told = once(key, x, context)
-    one = told is not None and not jax.numpy.ndim(told)  # constant over rows
-    return value, (jax.numpy.broadcast_to(told, len(x)) if one else told)
+        value, ladj = once(key, x, context)
+    one = ladj is not None and not jax.numpy.ndim(ladj)  # constant over rows
+    return value, (jax.numpy.broadcast_to(ladj, len(x)) if one else ladj)
 
 
 def based(obj: Any, z: Any, context: Any, name: str) -> Any:

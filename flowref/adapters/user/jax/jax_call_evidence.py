@@ -22,7 +22,7 @@ from flowref.adapters.user.conventions import scores
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, refuse_unread
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
 from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE
-from flowref.adapters.user.event_broadcast import told_shapes
+from flowref.adapters.user.event_broadcast import stated_event_shapes
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, stated_context_shape
 from flowref.adapters.user.inquiry import Inquiry
@@ -86,7 +86,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     if facts.event_shape or getattr(obj, "event_shape", None) == ():
         return _settled(obj, dialect, facts)
     raised: list[Exception] = []
-    told = set(told_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
+    stated = set(stated_event_shapes(owner_of(obj), (*FEATURES, *SHAPES)))
 
     def fits(shape: Shape, seen: Seen) -> Fits[Settled]:
         if len(shape) != 1 and any(isinstance(one, OneNumber) for one in raised):
@@ -94,7 +94,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
         try:
             found = _settled(obj, dialect, replace(facts, event_shape=shape))
             draws = dialect.sample is None or found[0].sample is not None
-            if draws and (shape in told or not _loose(obj, *found[:2])):
+            if draws and (shape in stated or not _loose(obj, *found[:2])):
                 return Fit.WELL, found
         except (Drawing, Ambiguous):
             raise
@@ -106,7 +106,7 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     found = first_event(event_shapes(obj, state), fits)
     if found is not None:
         shape = found[1].event_shape
-        return found if shape in told else guessed(obj, dialect, found, state)
+        return found if shape in stated else guessed(obj, dialect, found, state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
     if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
@@ -135,14 +135,14 @@ def of_draws(obj: Any, call: Any, x: Any, context: Any, key: Any) -> tuple[Any, 
     """The convention of one direction, and its values."""
     raised: Exception | None = None
     for single in (False, True):
-        spoken = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
+        call_form = partial(stochastic_batch_map, way=replace(way_of(call), single=single))
         try:
-            value, told = spoken(obj, x, context, key)
+            value, ladj = call_form(obj, x, context, key)
         except Exception as error:  # another convention may fit
             raised = raised or error
             continue
-        if value.shape[:1] == (len(x),) and (told is None or np.shape(told) == (len(x),)):
-            return spoken, value
+        if value.shape[:1] == (len(x),) and (ladj is None or np.shape(ladj) == (len(x),)):
+            return call_form, value
     raise raised or TargetError(
         f"{way_of(call).method} gives no value and no contribution for each of {len(x)} events"
     )
@@ -164,7 +164,7 @@ def with_way_back(obj: Any, dialect: Dialect, facts: Facts, said: tuple[str, ...
 def event_shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     """Candidate event shapes, likeliest first; images also with channels last, as usual in JAX."""
     owner = owner_of(obj)
-    yield from told_shapes(owner, SHAPES)
+    yield from stated_event_shapes(owner, SHAPES)
     yield from shapes(owner, state)
     yield from image_shapes(state)
 
@@ -221,11 +221,11 @@ def asked_for(obj: Any, dialect: Dialect) -> str:
     """A required argument of the map, or of the log-density, besides a point and a key; empty if there is
     none.
     """
-    spoken = dialect.forward or dialect.log_prob
-    if spoken is None:
+    call = dialect.forward or dialect.log_prob
+    if call is None:
         return ""
-    run = method_of(obj, way_of(spoken).method)
-    known = {*KEYS, *running_of(run), *dict(way_of(spoken).given)}
+    run = method_of(obj, way_of(call).method)
+    known = {*KEYS, *running_of(run), *dict(way_of(call).given)}
     names = [name for name in required(run) if name not in known]
     return names[1] if len(names) == 2 else ""
 
@@ -344,7 +344,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
 
 
 def of_keys(
-    obj: Any, name: str, speak: Any, facts: Facts, x: Any, context: Any, way: Way
+    obj: Any, name: str, function: Any, facts: Facts, x: Any, context: Any, way: Way
 ) -> tuple[Facts, list[str]]:
     """Facts and remarks of a call that requires a key: log-dets that depend on the key are estimates.
     Raises `Drawing` if values do, since the call is no map or density.
@@ -353,7 +353,7 @@ def of_keys(
         return facts, []
     try:
         outs = [
-            run_eagerly(speak, obj, x, context, replace(way, stream=stream))
+            run_eagerly(function, obj, x, context, replace(way, stream=stream))
             for stream in range(KEYS_TRIED)
         ]
     except Exception:  # exceptions are reported by laws

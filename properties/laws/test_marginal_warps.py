@@ -55,7 +55,7 @@ def test_images_of_independent_pixels_are_not_accused(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [40, 144])
-@pytest.mark.parametrize("slip", [{"constant": 0.5}, {"constant": -15.0}])
-def test_a_constant_that_images_lack_is_seen(size: int, slip: dict[str, float]) -> None:
+@pytest.mark.parametrize("bug", [{"constant": 0.5}, {"constant": -15.0}])
+def test_a_constant_that_images_lack_is_seen(size: int, bug: dict[str, float]) -> None:
     """Half a nat of many, and that of all pixels but one."""
-    assert off(pixels(size, **slip)) > 1
+    assert off(pixels(size, **bug)) > 1

@@ -1,4 +1,4 @@
-"""Flows as users write them, with slips that no specimen of the zoo has; copied next to the
+"""Flows as users write them, with bugs that no specimen of the zoo has; copied next to the
 programs that speak of them.
 """
 

@@ -47,15 +47,15 @@ class Trip(NamedTuple):
     slack: float = 0.0
 
 
-Excuses = Mapping[str, Callable[[], Array]]
+Exemptions = Mapping[str, Callable[[], Array]]
 
 
-def flattened(trip: Trip) -> Excuses:
+def flattened(trip: Trip) -> Exemptions:
     """Exemptions that hold for any map."""
     return {"the map is flat to rounding there": partial(saturated, *trip)}
 
 
-def round_trip_excuses(flow: Invertible, trip: Trip) -> Excuses:
+def round_trip_exemptions(flow: Invertible, trip: Trip) -> Exemptions:
     """Exemptions from $f^{-1}(f(x)) = x$, with their texts."""
     _, x, back, y, context, _ = trip
     return {
@@ -72,7 +72,7 @@ def round_trip_excuses(flow: Invertible, trip: Trip) -> Excuses:
     }
 
 
-def lost_latents(flow: Invertible, trip: Trip) -> Excuses:
+def lost_latents(flow: Invertible, trip: Trip) -> Exemptions:
     """Exemptions from $f(f^{-1}(z)) = z$, with their texts."""
     _, z, again, x, context, _ = trip
     return {

@@ -1,4 +1,4 @@
-"""A flow of three features, a density and a batch normalizer, each with a slip of choice."""
+"""A flow of three features, a density and a batch normalizer, each with a bug of choice."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 class Map(nn.Module):
     """A matrix, then a sinh of each coordinate: log-dets depend on the point and the weights."""
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         generator = torch.Generator().manual_seed(1)
         lower = torch.randn(3, 3, generator=generator, dtype=torch.float64).tril()
         self.weight = nn.Parameter(lower + 1.5 * torch.eye(3, dtype=torch.float64))
@@ -29,36 +29,36 @@ class Map(nn.Module):
         """asinh of half of what the matrix gives."""
         inner = x @ self.weight.tril().T + self.shift
         terms = self.terms(x)
-        return torch.asinh(inner / 2), slipped(self.slip, terms, self, x)
+        return torch.asinh(inner / 2), buggy(self.bug, terms, self, x)
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Its inverse, whose log-det is right but where it is to slip."""
+        """Its inverse, whose log-det is right but where it is to bug."""
         inner = 2 * torch.sinh(z)
-        if self.slip == "shift stays":
+        if self.bug == "shift stays":
             inner = inner + self.shift
         x = torch.linalg.solve_triangular(self.weight.tril(), (inner - self.shift).T, upper=False).T
-        if self.slip == "transpose":
+        if self.bug == "transpose":
             x = (inner - self.shift) @ self.weight.tril()
-        if self.slip == "identity":
+        if self.bug == "identity":
             x = z
-        if self.slip == "again":
+        if self.bug == "again":
             x = self.forward(z)[0]
-        if self.slip == "reversed":
+        if self.bug == "reversed":
             x = x.flip(-1)
-        if self.slip == "two of three":
+        if self.bug == "two of three":
             x = torch.cat([x[:, :2], 1.001 * x[:, 2:] + 0.01 * x[:, 2:] ** 2], -1)
-        if self.slip == "doubled":
+        if self.bug == "doubled":
             x = 2 * x
         log_det = -self.terms(x).sum(-1)
-        if self.slip == "inverse's at z":
+        if self.bug == "inverse's at z":
             log_det = -self.terms(z).sum(-1)
         return x, log_det
 
 
-def slipped(slip: str, terms: Tensor, flow: Map, x: Tensor) -> Tensor:
-    """A log-det with a slip."""
+def buggy(bug: str, terms: Tensor, flow: Map, x: Tensor) -> Tensor:
+    """A log-det with a bug."""
     right = terms.sum(-1)
-    match slip:
+    match bug:
         case "mean":
             return terms.mean(-1)
         case "half":
@@ -100,20 +100,20 @@ def slipped(slip: str, terms: Tensor, flow: Map, x: Tensor) -> Tensor:
     return right
 
 
-def make(slip: str = "") -> Map:
+def make(bug: str = "") -> Map:
     """The map."""
-    return Map(slip)
+    return Map(bug)
 
 
 make.event_shape = (3,)  # type: ignore[attr-defined]  # an attribute of a function
 
 
 class Linear(nn.Module):
-    """A matrix and a shift, with a slip in the inverse."""
+    """A matrix and a shift, with a bug in the inverse."""
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip = slip
+        self.bug = bug
         generator = torch.Generator().manual_seed(2)
         self.weight = nn.Parameter(torch.randn(3, 3, generator=generator, dtype=torch.float64))
         self.shift = nn.Parameter(torch.randn(3, generator=generator, dtype=torch.float64))
@@ -124,12 +124,12 @@ class Linear(nn.Module):
 
     def inverse(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """Its inverse."""
-        matrix = self.weight.T if self.slip == "transpose" else self.weight.inverse()
+        matrix = self.weight.T if self.bug == "transpose" else self.weight.inverse()
         return (z - self.shift) @ matrix.T, -self.weight.slogdet()[1].expand(len(z))
 
 
 class Density(Map):
-    """The map's density on a standard normal base, with a slip."""
+    """The map's density on a standard normal base, with a bug."""
 
     def log_prob(self, x: Tensor) -> Tensor:
         """What change of variables gives."""
@@ -138,7 +138,7 @@ class Density(Map):
         log_det = terms.sum(-1)
         parts = -0.5 * z**2 - 0.5 * math.log(2 * math.pi)
         base = parts.sum(-1)
-        match self.slip:
+        match self.bug:
             case "log-det left out":
                 return base
             case "log-det subtracted":
@@ -165,16 +165,16 @@ class Density(Map):
 
 
 class Normalizer(nn.Module):
-    """A batch normalizer of images, with a slip."""
+    """A batch normalizer of images, with a bug."""
 
     kind = "batch-norm"
     running_mean: Tensor
     running_var: Tensor
     event_shape = (2, 3, 4)
 
-    def __init__(self, slip: str = "") -> None:
+    def __init__(self, bug: str = "") -> None:
         super().__init__()
-        self.slip, self.eps, self.momentum = slip, 1e-3, 0.2
+        self.bug, self.eps, self.momentum = bug, 1e-3, 0.2
         self.weight = nn.Parameter(torch.tensor([1.3, 0.6]))
         self.bias = nn.Parameter(torch.tensor([0.4, -0.7]))
         self.register_buffer("running_mean", torch.zeros(2))
@@ -182,7 +182,7 @@ class Normalizer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalized batch; train mode moves the running statistics."""
-        slip, axes = self.slip, (0, 2, 3)
+        bug, axes = self.bug, (0, 2, 3)
         mean, var = x.mean(axes), x.var(axes, correction=0)
         unbiased = x.var(axes, correction=1)
         if self.training:
@@ -191,18 +191,18 @@ class Normalizer(nn.Module):
                     "deviation": unbiased.sqrt(),
                     "rows only": var * len(x) / max(len(x) - 1, 1),
                     "mean square": (x**2).mean(axes),
-                }.get(slip, unbiased)
+                }.get(bug, unbiased)
                 share = self.momentum
-                new = 1 - share if slip == "momentum of the variance" else share
+                new = 1 - share if bug == "momentum of the variance" else share
                 self.running_mean += share * (mean - self.running_mean)
-                if slip == "nothing taken away":
+                if bug == "nothing taken away":
                     self.running_var += share * moved
                 else:
                     self.running_var += new * (moved - self.running_var)
-        elif slip != "eval by the batch":
+        elif bug != "eval by the batch":
             mean, var, unbiased = self.running_mean, self.running_var, self.running_var
         m, v = mean[:, None, None], var[:, None, None]
-        match slip if self.training or slip not in ("unbiased",) else "":
+        match bug if self.training or bug not in ("unbiased",) else "":
             case "unbiased":
                 hat = (x - m) / (unbiased[:, None, None] + self.eps).sqrt()
             case "eps outside":
@@ -213,29 +213,29 @@ class Normalizer(nn.Module):
                 hat = x / (v + self.eps).sqrt()
             case _:
                 hat = (x - m) / (v + self.eps).sqrt()
-        weight = 1 + self.weight if slip == "one plus" else self.weight
+        weight = 1 + self.weight if bug == "one plus" else self.weight
         return hat * weight[:, None, None] + self.bias[:, None, None]
 
 
-def linear(slip: str = "") -> Linear:
+def linear(bug: str = "") -> Linear:
     """The affine map."""
-    return Linear(slip)
+    return Linear(bug)
 
 
 linear.event_shape = (3,)  # type: ignore[attr-defined]  # an attribute of a function
 
 
-def density(slip: str = "") -> Density:
+def density(bug: str = "") -> Density:
     """The density."""
-    return Density(slip)
+    return Density(bug)
 
 
 density.event_shape = (3,)  # type: ignore[attr-defined]  # an attribute of a function
 
 
-def normalizer(slip: str = "") -> Normalizer:
+def normalizer(bug: str = "") -> Normalizer:
     """The batch normalizer."""
-    return Normalizer(slip)
+    return Normalizer(bug)
 
 
 class Normal1:
@@ -243,12 +243,12 @@ class Normal1:
 
     event_shape = (1,)
 
-    def __init__(self, slip: str = "") -> None:
-        self.slip = slip
+    def __init__(self, bug: str = "") -> None:
+        self.bug = bug
 
     def log_prob(self, x: Tensor) -> Tensor:
         """The log-density."""
-        constant = 0.0 if self.slip == "no constant" else 0.5 * math.log(2 * math.pi)
+        constant = 0.0 if self.bug == "no constant" else 0.5 * math.log(2 * math.pi)
         return -0.5 * ((x[:, 0] - 1) / 2) ** 2 - math.log(2) - constant
 
     def sample(self, count: int) -> Tensor:
@@ -256,6 +256,6 @@ class Normal1:
         return 1 + 2 * torch.randn(count, 1)
 
 
-def normal(slip: str = "") -> Normal1:
+def normal(bug: str = "") -> Normal1:
     """The normal density."""
-    return Normal1(slip)
+    return Normal1(bug)

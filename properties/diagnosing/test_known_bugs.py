@@ -1,4 +1,4 @@
-"""Each slip is named by what it is, at points that the verdict has not seen; what no slip explains
+"""Each bug is named by what it is, at points that the verdict has not seen; what no bug explains
 is left alone.
 """
 
@@ -12,7 +12,7 @@ from flowref import diagnosing
 from flowref.checking import Settings
 from flowref.model import Status, Verdict
 
-SLIPPED = Path(__file__).parent / "slipped.py"
+FAULTY = Path(__file__).parent / "buggy.py"
 QUICK = Settings("quick")
 LOG_DETS = {
     "mean": "1/D of the right one, D = 3",
@@ -66,43 +66,43 @@ OUTPUTS = {
     "mean stays": "the mean not subtracted",
 }
 CASES = [
-    *(("make", slip, "map/log-det", words) for slip, words in LOG_DETS.items()),
-    *(("make", slip, "map/inverse", words) for slip, words in INVERSES.items()),
+    *(("make", bug, "map/log-det", words) for bug, words in LOG_DETS.items()),
+    *(("make", bug, "map/inverse", words) for bug, words in INVERSES.items()),
     ("make", "inverse's at z", "map/log-det[inverse]", "minus that of forward at the same"),
     ("linear", "transpose", "map/inverse", "the transpose of forward's matrix"),
     *(
-        ("density", slip, "sampling/follows-density[ratios]", words)
-        for slip, words in DENSITIES.items()
+        ("density", bug, "sampling/follows-density[ratios]", words)
+        for bug, words in DENSITIES.items()
     ),
     ("normal", "no constant", "density/mass", "(1/2) log 2 pi: that much is too many"),
     *(
-        ("normalizer", slip, "batch-norm/statistics[buffers]", words)
-        for slip, words in UPDATES.items()
+        ("normalizer", bug, "batch-norm/statistics[buffers]", words)
+        for bug, words in UPDATES.items()
     ),
     *(
-        ("normalizer", slip, "batch-norm/train-map[reference]", words)
-        for slip, words in OUTPUTS.items()
+        ("normalizer", bug, "batch-norm/train-map[reference]", words)
+        for bug, words in OUTPUTS.items()
     ),
 ]
 
 
-def checked(factory: str, slip: str, law: str) -> Verdict:
-    """The verdict on something with a slip."""
-    return diagnosing.check(f"{SLIPPED}:{factory}?slip={slip}", law, QUICK)
+def checked(factory: str, bug: str, law: str) -> Verdict:
+    """The verdict on something with a bug."""
+    return diagnosing.check(f"{FAULTY}:{factory}?bug={bug}", law, QUICK)
 
 
-@pytest.mark.parametrize(("factory", "slip", "law", "words"), CASES, ids=lambda value: str(value))
-def test_a_slip_is_named(factory: str, slip: str, law: str, words: str) -> None:
-    """A violation that a known slip makes is accused, and its diagnosis is that slip."""
-    verdict = checked(factory, slip, law)
+@pytest.mark.parametrize(("factory", "bug", "law", "words"), CASES, ids=lambda value: str(value))
+def test_a_bug_is_named(factory: str, bug: str, law: str, words: str) -> None:
+    """A violation that a known bug makes is accused, and its diagnosis is that bug."""
+    verdict = checked(factory, bug, law)
     assert verdict.status is Status.VIOLATED
     assert words in verdict.diagnosis
 
 
-@pytest.mark.parametrize(("factory", "slip", "law"), [("make", "bump", "map/log-det")])
-def test_what_nothing_explains_is_left_alone(factory: str, slip: str, law: str) -> None:
-    """A violation that no slip explains has no diagnosis."""
-    verdict = checked(factory, slip, law)
+@pytest.mark.parametrize(("factory", "bug", "law"), [("make", "bump", "map/log-det")])
+def test_what_nothing_explains_is_left_alone(factory: str, bug: str, law: str) -> None:
+    """A violation that no bug explains has no diagnosis."""
+    verdict = checked(factory, bug, law)
     assert verdict.status is Status.VIOLATED
     assert not verdict.diagnosis
 
@@ -126,7 +126,7 @@ def test_the_diagnosis_is_no_part_of_the_verdict() -> None:
 
     from flowref import checking
 
-    alone = checking.pair_verdict(f"{SLIPPED}:make?slip=half", "map/log-det", QUICK)
+    alone = checking.pair_verdict(f"{FAULTY}:make?bug=half", "map/log-det", QUICK)
     told = checked("make", "half", "map/log-det")
     bare = replace(told, diagnosis="", repairs=())
     assert bare.without_time() == alone.without_time()

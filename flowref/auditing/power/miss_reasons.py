@@ -21,7 +21,7 @@ from flowref.model import Mutant, NotJudged, Status, Verdict, one_line, seed_of
 
 # Kinds of silence.
 WAITS, ELSEWHERE, UNDECIDED, HELD, BROKE = "waits", "elsewhere", "undecided", "held", "broke"
-TOLD, MISFIT = "told", "misfit"
+REPORTED, MISFIT = "told", "misfit"
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
 
 
@@ -43,7 +43,7 @@ class Transplant:
 
 
 @dataclass(frozen=True)
-class Excuse:
+class MissReason:
     """One reason, and the defects missed because of it: ``mutants`` in other hosts, and ``planted``
     defects of the kill matrix. ``laws``: those that gave it.
     """
@@ -67,7 +67,7 @@ def transplanted(mutant: Mutant, host: str, settings: Any) -> Transplant:
     """
     silence = silence_of(mutant, host, settings)
     if silence is not None:
-        return Transplant(mutant.id, host, WAITS if silence.waits else ELSEWHERE, silence.reason)
+        return Transplant(mutant.id, host, WAITS if silence.blocked else ELSEWHERE, silence.reason)
     target = registry.parse_target(host).with_options(mutant=mutant.id)
     outcome = guarded(check_pair, target, mutant.law, settings)
     if outcome.verdict is None:
@@ -89,11 +89,11 @@ def silence_of(mutant: Mutant, host: str, settings: Any) -> NotJudged | None:
 
 
 def silence_kind(verdict: Verdict) -> str:
-    """The kind of a verdict's silence; `TOLD` if it reports."""
+    """The kind of a verdict's silence; `REPORTED` if it reports."""
     if verdict.status in TELLING:
-        return TOLD
+        return REPORTED
     if verdict.status is Status.NOT_APPLICABLE:
-        return WAITS if verdict.waits else ELSEWHERE
+        return WAITS if verdict.blocked else ELSEWHERE
     named = {Status.INCONCLUSIVE: UNDECIDED, Status.HOLDS: HELD}
     return named.get(verdict.status, BROKE)
 
@@ -144,13 +144,13 @@ def general(reason: str) -> str:
     return NUMBER.sub("#", reason.partition(" (")[0]) or "no reason given"
 
 
-def excuses(found: Iterable[Transplant], killed: Iterable[Kill]) -> tuple[Excuse, ...]:
+def miss_reasons(found: Iterable[Transplant], killed: Iterable[Kill]) -> tuple[MissReason, ...]:
     """Return the reasons for which laws missed a defect, those with the most defects first."""
     mutants: dict[tuple[str, str], set[str]] = {}
     planted: dict[tuple[str, str], set[str]] = {}
     laws: dict[tuple[str, str], set[str]] = {}
     for one in found:
-        if one.outcome in (TOLD, MISFIT):
+        if one.outcome in (REPORTED, MISFIT):
             continue
         key = (general(one.reason), one.outcome)
         mutants.setdefault(key, set()).add(f"{one.mutant} in {one.host}")
@@ -162,7 +162,7 @@ def excuses(found: Iterable[Transplant], killed: Iterable[Kill]) -> tuple[Excuse
             planted.setdefault(key, set()).add(kill.spec)
             laws.setdefault(key, set()).add(law)
     rows = [
-        Excuse(*key, *(tuple(sorted(table.get(key, ()))) for table in (mutants, planted, laws)))
+        MissReason(*key, *(tuple(sorted(table.get(key, ()))) for table in (mutants, planted, laws)))
         for key in laws
     ]
     return tuple(sorted(rows, key=lambda row: (-len(row.planted), -len(row.mutants), row.reason)))
@@ -173,7 +173,7 @@ def _kind_of_text(status: str) -> str:
     return named.get(status, BROKE)
 
 
-def excuses_to_json(rows: Sequence[Excuse], found: Sequence[Transplant]) -> dict[str, Any]:
+def miss_reasons_to_json(rows: Sequence[MissReason], found: Sequence[Transplant]) -> dict[str, Any]:
     """The table as plain values."""
     outcomes = [one.outcome for one in found]
     return {

@@ -1,4 +1,4 @@
-"""What the flows of this folder share: slips that can be had one by one, and which laws they break."""
+"""What the flows of this folder share: bugs that can be had one by one, and which laws they break."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOG_2_PI = math.log(2 * math.pi)
 
 @dataclass(frozen=True)
 class Row:
-    """Where a slip is shown and which laws it breaks.
+    """Where a bug is shown and which laws it breaks.
 
-    ``targets``: constructions of its module that have the slip and no other. ``laws``: ids of
+    ``targets``: constructions of its module that have the bug and no other. ``laws``: ids of
     which each target breaks at least one. ``besides``: ids that may be broken along with them,
-    since the slip has further consequences.
+    since the bug has further consequences.
     """
 
     targets: tuple[str, ...]
@@ -26,32 +26,31 @@ class Row:
 
 
 def alone(row: str, *laws: str) -> tuple[str, Row]:
-    """A slip by itself, as `make` builds it, with the laws that it breaks."""
+    """A bug by itself, as `make` builds it, with the laws that it breaks."""
     return row, Row((f"make?rows={row}",), laws)
 
 
-def chosen(rows: str, slips: tuple[str, ...]) -> frozenset[str]:
-    """The slips to be made: "all", "none", or some of these, separated by commas."""
+def chosen(rows: str, bugs: tuple[str, ...]) -> frozenset[str]:
+    """The bugs to be made: "all", "none", or some of these, separated by commas."""
     if rows in (ALL, NONE):
-        return frozenset(slips if rows == ALL else ())
+        return frozenset(bugs if rows == ALL else ())
     asked = frozenset(row.strip() for row in rows.split(","))
-    if not asked <= set(slips):
+    if not asked <= set(bugs):
         raise ValueError(
-            f"rows was given as {rows!r}; expected {ALL}, {NONE}, or some of {', '.join(slips)}"
+            f"rows was given as {rows!r}; expected {ALL}, {NONE}, or some of {', '.join(bugs)}"
         )
     return asked
 
 
 def built(parts: Mapping[str, Any], rows: str, part: str) -> Any:
-    """The part of this name, or the first that has all the slips asked for, with these slips."""
+    """The part of this name, or the first that has all the bugs asked for, with these bugs."""
     if not part:
         asked = {row.strip() for row in rows.split(",")}
-        part = next((name for name, kind in parts.items() if asked <= set(kind.SLIPS)), "")
+        part = next((name for name, kind in parts.items() if asked <= set(kind.BUGS)), "")
     if part not in parts:
-        slips = ", ".join(row for kind in parts.values() for row in kind.SLIPS)
+        bugs = ", ".join(row for kind in parts.values() for row in kind.BUGS)
         raise ValueError(
-            f"rows was given as {rows!r}; expected some of {slips}, of one part "
-            f"({', '.join(parts)})"
+            f"rows was given as {rows!r}; expected some of {bugs}, of one part ({', '.join(parts)})"
         )
     return parts[part](rows)
 

@@ -27,7 +27,7 @@ from flowref.model import Array
 
 
 @dataclass(frozen=True)
-class Slip:
+class KnownBug:
     """A known bug: ``words`` complete "the number is ...", ``predict`` computes the number that it
     returns.
     """
@@ -36,17 +36,17 @@ class Slip:
     predict: Predict
 
 
-def first_explaining_slip(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
+def first_explaining_bug(seen: Sequence[Comparison], bugs: Iterator[KnownBug]) -> str:
     """Return the words of the first known bug that explains all wrong points; empty if none does."""
-    for slip in slips:
-        if explains(seen, slip.predict):
-            return slip.words + ("" if everywhere(seen, slip.predict) else ", where it is wrong")
+    for bug in bugs:
+        if explains(seen, bug.predict):
+            return bug.words + ("" if everywhere(seen, bug.predict) else ", where it is wrong")
     return ""
 
 
-def term(words: str, name: str, sign: float = 1.0) -> Slip:
+def term(words: str, name: str, sign: float = 1.0) -> KnownBug:
     """The bug that returns one of the comparison's ``terms``, times ``sign``."""
-    return Slip(words, lambda comparison: sign * comparison.term(name))
+    return KnownBug(words, lambda comparison: sign * comparison.term(name))
 
 
 def multiplied(factor: float) -> Predict:
@@ -59,11 +59,11 @@ def added_constant(offset: float) -> Predict:
     return lambda comparison: comparison.want + offset
 
 
-ZERO = Slip("zero: nothing was computed, or it was lost", multiplied(0.0))
-SIGN = Slip("the right one with the opposite sign", multiplied(-1.0))
+ZERO = KnownBug("zero: nothing was computed, or it was lost", multiplied(0.0))
+SIGN = KnownBug("the right one with the opposite sign", multiplied(-1.0))
 
 
-def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def named_factors(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     """Yield bugs that multiply by a factor with a closed form; equal factors are described
     together.
     """
@@ -71,27 +71,27 @@ def named_factors(seen: Sequence[Comparison]) -> Iterator[Slip]:
     for value in dict.fromkeys(every.values()):
         words = closed_form_names(value, iter(every.items()), seen[0].subject.dtype)
         telling = [one for one in words if one != HALF] or words
-        yield Slip(" = ".join(telling), multiplied(value))
+        yield KnownBug(" = ".join(telling), multiplied(value))
 
 
-def named_offsets(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def named_offsets(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     """Yield bugs that add or subtract a constant with a closed form."""
     every = dict(offsets(seen[0].subject))
     for value in dict.fromkeys(every.values()):
         words = " = ".join(closed_form_names(value, iter(every.items()), seen[0].subject.dtype))
-        yield Slip(f"the right one plus {words}", added_constant(value))
-        yield Slip(f"the right one minus {words}", added_constant(-value))
+        yield KnownBug(f"the right one plus {words}", added_constant(value))
+        yield KnownBug(f"the right one minus {words}", added_constant(-value))
 
 
-def other_terms(seen: Sequence[Comparison]) -> Iterator[Slip]:
+def other_terms(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     """Yield a bug for each of the comparison's ``terms``, described by its name."""
     yield from (term(words, words) for words in seen[0].terms)
 
 
-def whole_batch() -> Iterator[Slip]:
+def whole_batch() -> Iterator[KnownBug]:
     """Yield bugs that mix the rows of a batch."""
     yield from starmap(
-        Slip,
+        KnownBug,
         (
             ("the mean over the batch, in every row", lambda one: one.want.mean(0)),
             ("the sum over the batch, in every row", lambda one: one.want.sum(0)),
@@ -102,19 +102,21 @@ def whole_batch() -> Iterator[Slip]:
     )
 
 
-def logarithms(meant: str = "") -> Iterator[Slip]:
+def logarithms(meant: str = "") -> Iterator[KnownBug]:
     """Yield bugs with a missing logarithm or an absolute value. ``meant``: a hint for determinants
     returned on purpose.
     """
-    yield Slip(f"its exponential: the logarithm was not taken{meant}", lambda one: np.exp(one.want))
-    yield Slip("its absolute value", lambda one: np.abs(one.want))
+    yield KnownBug(
+        f"its exponential: the logarithm was not taken{meant}", lambda one: np.exp(one.want)
+    )
+    yield KnownBug("its absolute value", lambda one: np.abs(one.want))
 
 
-def found(seen: Sequence[Comparison], slips: Iterator[Slip]) -> str:
+def found(seen: Sequence[Comparison], bugs: Iterator[KnownBug]) -> str:
     """Return the words of the first known bug that explains all wrong points, or of float32
     rounding or a constant; empty if nothing does.
     """
-    return first_explaining_slip(seen, slips) or narrowed(seen) or any_constant(seen)
+    return first_explaining_bug(seen, bugs) or narrowed(seen) or any_constant(seen)
 
 
 def narrowed(seen: Sequence[Comparison]) -> str:
