@@ -102,6 +102,7 @@ def fit(
     if not done:
         click.echo(f"flowref: interrupted; this resumes it:\n    flowref fit {folder}", err=True)
         sys.exit(INTERRUPTED)
+    click.echo("evaluating on test data", err=True)
     summary = training.finish(folder, dataset)
     for line in summary.lines():
         click.echo(line)

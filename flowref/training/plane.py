@@ -25,6 +25,11 @@ Cells = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 
+def is_solved(flow: AnyFlow) -> bool:
+    """Whether each value of a flow is the solution of an ODE, which takes a thousand times a formula's."""
+    return any(hasattr(part, "tolerance") for part in flow.modules())
+
+
 @torch.no_grad()
 def density(flow: AnyFlow, points: Tensor) -> Tensor:
     """The density ``(n,)`` at ``points`` ``(n, 2)``; an unbiased estimate if latents are drawn."""

@@ -19,7 +19,7 @@ from flowref.training.data import Dataset
 from flowref.training.evaluation import Summary
 from flowref.training.extras import package
 from flowref.training.models import tensor
-from flowref.training.plane import box_of, displayed_density, on_grid
+from flowref.training.plane import box_of, displayed_density, is_solved, on_grid
 from flowref.training.recipes import Recipe
 
 DATA, MODEL, QUIET = "#1f5fa8", "#d1491b", "#8a8a8a"
@@ -113,9 +113,9 @@ def plot_points(path: Path, flow: AnyFlow, dataset: Dataset, seed: int) -> None:
 def density(path: Path, flow: AnyFlow, dataset: Dataset) -> None:
     """The density over the plane, with some test points."""
     box = box_of(torch.as_tensor(dataset.test, dtype=torch.float32), 0.12)
-    drawn = isinstance(flow, DrawnFlow) and flow.lower_bound
+    coarse = is_solved(flow) or (isinstance(flow, DrawnFlow) and flow.lower_bound)
     with seeded_layers(flow, runs.seeded("density")):
-        values = displayed_density(on_grid(flow, box, 300 if drawn else 600)).numpy()
+        values = displayed_density(on_grid(flow, box, 300 if coarse else 600)).numpy()
     width, height = panel(box.numpy())
     with figure(path, 1, (1.35 * width, 1.25 * height)) as (axes,):
         norm = package("matplotlib.colors").PowerNorm(0.5, 0, float(np.quantile(values, 0.999)))
