@@ -106,7 +106,7 @@ def _on_a_simplex(inquiry: Inquiry) -> Facts | None:
         if _lies_on_a_simplex(drawn):
             domain = Support.parse("simplex")
             return replace(facts, event_shape=drawn.shape[1:], domain=domain, declared=True)
-        if len(drawn) == DRAWN:  # the first axis is that of the samples
+        if drawn.shape[:1] == (DRAWN,):  # the first axis is that of the samples
             return None
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.distributions import Normal
@@ -155,3 +156,84 @@ class Regression(Likely):
     def log_prob(self, x: Any) -> Any:
         """A density of its own."""
         return self.prior.log_prob(x).sum(-1)
+
+
+class Masses(nn.Module):
+    """Two log-masses as a dictionary, to their sum and a function of their difference."""
+
+    def __init__(self, bug: float = 1.0) -> None:
+        super().__init__()
+        self.bug = bug
+
+    def forward(self, masses: Any) -> Any:
+        """Data to latents."""
+        total = masses["log_m1"] + masses["log_m2"]
+        difference = masses["log_m1"] - masses["log_m2"]
+        log_det = torch.log(2 * self.bug * torch.cosh(difference))
+        return {"total": total, "ratio": torch.sinh(difference)}, log_det
+
+    def inverse(self, latents: Any) -> Any:
+        """Latents to data."""
+        difference = torch.asinh(latents["ratio"])
+        halves = {"log_m1": latents["total"] + difference, "log_m2": latents["total"] - difference}
+        log_det = -torch.log(2 * torch.cosh(difference))
+        return {name: half / 2 for name, half in halves.items()}, log_det
+
+
+class Sky:
+    """Angles as a structured array of numpy, with names that an attribute states."""
+
+    names = ("ra", "dec")
+
+    def __init__(self, bug: float = 1.0) -> None:
+        self.bug = bug
+
+    def forward(self, points: Any) -> Any:
+        """Data to latents."""
+        out = points.copy()
+        out["ra"], out["dec"] = np.arctan(points["ra"]), 2 * points["dec"]
+        return out, np.log(2 * self.bug) - np.log1p(points["ra"] ** 2)
+
+    def inverse(self, latents: Any) -> Any:
+        """Latents to data."""
+        out = latents.copy()
+        out["ra"], out["dec"] = np.tan(latents["ra"]), latents["dec"] / 2
+        return out, np.log1p(out["ra"] ** 2) - np.log(2)
+
+
+class Blocks:
+    """Blocks of features with a log-det each, as an adapter of data has them."""
+
+    event_shapes = {"theta": (2,), "data": (3,)}  # noqa: RUF012  # as users write it
+
+    def __init__(self, bug: float = 1.0) -> None:
+        self.factors = {"theta": 2.0, "data": 0.5}
+        self.bug = bug
+
+    def __call__(self, data: Any, inverse: bool = False) -> Any:
+        """Data to latents, or back."""
+        power = -1 if inverse else 1
+        out = {name: part * self.factors[name] ** power for name, part in data.items()}
+        numbers = {
+            name: power * math.log(self.factors[name]) * part.shape[1]
+            for name, part in data.items()
+        }
+        return out, {name: np.full(len(out[name]), self.bug * one) for name, one in numbers.items()}
+
+
+class Hierarchy(nn.Module):
+    """A density of named arrays, whose samples are a dictionary."""
+
+    def __init__(self, bug: float = 1.0) -> None:
+        super().__init__()
+        self.bug = bug
+
+    def log_prob(self, params: Any) -> Any:
+        """The log-density of a location and of what lies around it."""
+        location, value = params["location"], params["value"]
+        return Normal(0.0, 2.0).log_prob(location) + Normal(location, self.bug).log_prob(value)
+
+    def sample(self, n: int) -> Any:
+        """Draw both."""
+        location = 2 * torch.randn(n)
+        return {"location": location, "value": location + torch.randn(n)}

@@ -14,6 +14,7 @@ from flowref.model import Ambiguous, Status
 
 NAMING = Path(__file__).with_name("naming.py")
 INVERSE_LOG_DET = "map/log-det[inverse]"
+DIFFERENCES, SAMPLES = "map/log-det[differences]", "sampling/follows-density"
 LOG_DET, SHAPE, BACK = "map/log-det", "shape/one-number-per-point[log-det]", "map/inverse"
 
 
@@ -32,6 +33,11 @@ def recipe(name: str) -> Recipe:
         ("Pixels", "log-det per pixel, summed"),
         ("Likely", "forward: f()"),
         ("Likely", "one log-det for all rows"),
+        ("Masses", "named arrays in, and out: log_m1, log_m2 -> total, ratio"),
+        ("Sky", "named arrays in, and out: ra, dec -> ra, dec"),
+        ("Blocks", "named arrays in, and out: theta, data -> theta, data"),
+        ("Hierarchy", "log_prob of named arrays: location, value"),
+        ("Hierarchy", "sample: sample(), named arrays"),
     ],
 )
 def test_what_code_names_is_read_and_told(name: str, words: str) -> None:
@@ -65,6 +71,15 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
         ("TurnedBothWays?returns=ladj,z", BACK, Status.HOLDS),
         ("TurnedBothWays?returns=ladj,z", INVERSE_LOG_DET, Status.HOLDS),
         ("TurnedBothWays?returns=ladj,z&bug=0.1", INVERSE_LOG_DET, Status.VIOLATED),
+        ("Masses", LOG_DET, Status.HOLDS),
+        ("Masses", BACK, Status.HOLDS),
+        ("Masses?bug=0.5", LOG_DET, Status.VIOLATED),
+        ("Sky", DIFFERENCES, Status.HOLDS),
+        ("Sky?bug=0.5", DIFFERENCES, Status.VIOLATED),
+        ("Blocks", LOG_DET, Status.HOLDS),
+        ("Blocks?bug=0.5", LOG_DET, Status.VIOLATED),
+        ("Hierarchy", SAMPLES, Status.HOLDS),
+        ("Hierarchy?bug=1.5", SAMPLES, Status.VIOLATED),
         ("Likely", BACK, Status.HOLDS),
         ("Likely?bug=0.1", BACK, Status.VIOLATED),
     ],

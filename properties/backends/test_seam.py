@@ -110,7 +110,7 @@ def test_torch_is_out_of_reach(folder: Path) -> None:
     [
         (("--help",), "audit"),
         (("laws",), "map/log-det"),
-        (("explain", "map/log-det"), "mutants"),
+        (("explain", "map/log-det"), "bugs it is tested to catch"),
         (("laws", "--for", "toy:Affine"), "laws apply"),
     ],
 )

@@ -1,9 +1,10 @@
-"""Write `properties/rows.json`: of each test whose rows take long, how many are run by default; those
+"""Write `properties/rows.json`: of each test that takes long, how many rows are run by default; those
 after them are `deep`.
 
 Usage: `pytest -n logical --dist worksteal --all-rows --junitxml FILE` in each environment, then
 `python reports/tools/durations.py FILE...`. A test keeps its first row, and as many more as take
-`BUDGET` seconds together. Exit code: 0.
+`BUDGET` seconds together; a file keeps its quickest tests, as many as take `OF_FILE` seconds
+together. Exit code: 0.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from xml.etree import ElementTree
 
 TABLE = Path(__file__).parents[2] / "properties" / "rows.json"
-BUDGET = 3.0
-# Where each row is about another law, or another family: what they show is not shown by the first.
+BUDGET, OF_FILE = 1.5, 6.0
+# Budgets of a test in files where each row is about another law, or another family: what they show is
+# not shown by the first.
 BUDGETS = {
-    "laws/test_catalogue.py": 60.0,
+    "laws/test_catalogue.py": 15.0,
     "laws/test_catalogue.py::test_a_mutant_is_caught": 300.0,
-    "reference/test_conformance.py": 120.0,
-    "test_claims.py": 12.0,
-    "diagnosing/test_known_bugs.py": 30.0,
-    "zoo/test_seed_flows.py": 30.0,
+    "reference/test_conformance.py": 30.0,
+    "test_claims.py": 8.0,
+    "diagnosing/test_known_bugs.py": 15.0,
+    "zoo/test_seed_flows.py": 8.0,
     # Their rows are chosen by framework.
     "tutorial/test_tutorial.py": math.inf,
     "reports/test_proofs.py": math.inf,
@@ -33,13 +36,15 @@ BUDGETS = {
 
 
 def durations(files: Sequence[Path]) -> dict[str, list[float]]:
-    """The seconds of the rows of each test that were not skipped, from files that pytest wrote."""
+    """The processor seconds of the rows of each test that were not skipped, from files that pytest wrote."""
     rows = defaultdict(list)
     for case in (case for file in files for case in ElementTree.parse(file).iter("testcase")):
         module = case.get("classname", "").removeprefix("properties.").replace(".", "/")
         test = case.get("name", "").partition("[")[0]
         if case.find("skipped") is None:
-            rows[f"{module}.py::{test}"].append(float(case.get("time", "0")))
+            spent = case.find("properties/property[@name='processor']")
+            seconds = case.get("time", "0") if spent is None else spent.get("value", "0")
+            rows[f"{module}.py::{test}"].append(float(seconds))
     return dict(rows)
 
 
@@ -51,13 +56,17 @@ def kept(seconds: Sequence[float], budget: float) -> int:
 
 def table(rows: Mapping[str, Sequence[float]]) -> dict[str, int]:
     """The tests of which some rows are not run by default, with the number of those that are."""
-    found = {}
-    for test, seconds in sorted(rows.items()):
-        budget = BUDGETS.get(test, BUDGETS.get(test.partition("::")[0], BUDGET))
-        number = kept(seconds, budget)
-        if number < len(seconds):
-            found[test] = number
-    return found
+    found, costs = {}, defaultdict(list)
+    for test, seconds in rows.items():
+        file = test.partition("::")[0]
+        found[test] = kept(seconds, BUDGETS.get(test, BUDGETS.get(file, BUDGET)))
+        costs[file].append((found[test] * sum(seconds) / len(seconds), test))
+    for file, tests in costs.items():
+        until = list(accumulate(cost for cost, _ in sorted(tests)))
+        for (_, test), spent in list(zip(sorted(tests), until, strict=True))[1:]:
+            if file not in BUDGETS and spent > OF_FILE:
+                found[test] = 0
+    return {test: found[test] for test in sorted(rows) if found[test] < len(rows[test])}
 
 
 def main(arguments: Sequence[str]) -> int:

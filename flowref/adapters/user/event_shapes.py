@@ -64,6 +64,9 @@ def shapes(obj: Any, state: Sequence[Shape]) -> Iterator[Shape]:
     own = getattr(obj, "event_shape", None)
     if isinstance(own, tuple) and not own:  # events are scalars
         yield ()
+    for method in ("forward", "log_prob"):
+        if len(parts := signatures.point_names(obj, method)) > 1:
+            yield (sum(entries or 1 for entries in parts.values()),)
     for name in FEATURES:
         value = getattr(obj, name, None)
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < MOST:

@@ -28,6 +28,7 @@ from flowref.adapters.user.conventions.one_way_densities import onward_of
 from flowref.adapters.user.conventions.processes import process_words
 from flowref.adapters.user.conventions.samples import sampler, settle_sample, settle_sample_log_prob
 from flowref.adapters.user.conventions.scores import settle_score
+from flowref.adapters.user.conventions.search import named_density
 from flowref.adapters.user.conventions.stated_functions import settle_stated_functions
 from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
@@ -90,13 +91,16 @@ def _settle_density(
     try:
         out = ask(obj, x, context)
     except Exception as error:
-        if dialect.forward is None:
-            raise
-        # NotImplementedError says nothing about shapes.
-        if not shaped and not isinstance(error, NotImplementedError):
-            raise NoWayBack(error) from error
-        broken = {"log_prob": f"{one_line(error, 200)}{user_code_location(error)}"}
-        return replace(settled, dialect=replace(dialect, log_prob=None), broken=broken)
+        if (named := named_density(obj, calls.method_of(ask), x, context)) is None:
+            if dialect.forward is None:
+                raise
+            # NotImplementedError says nothing about shapes.
+            if not shaped and not isinstance(error, NotImplementedError):
+                raise NoWayBack(error) from error
+            broken = {"log_prob": f"{one_line(error, 200)}{user_code_location(error)}"}
+            return replace(settled, dialect=replace(dialect, log_prob=None), broken=broken)
+        ask, out, words = named
+        settled = settled.saying(words)
     if getattr(ask, "func", None) is calls.log_prob_of_entries:
         method = calls.density_method(ask)
         settled = settled.saying(

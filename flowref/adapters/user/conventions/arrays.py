@@ -24,6 +24,8 @@ def as_tensors(out: Any, like: Any) -> Any:
     """
     import torch
 
+    if isinstance(out, np.ndarray) and out.dtype.names:
+        return {name: as_tensors(out[name], like) for name in out.dtype.names}
     if isinstance(out, np.ndarray | np.generic):
         tensor = torch.as_tensor(out, device=like.device)
         wider = tensor.is_floating_point() and tensor.dtype.itemsize > like.dtype.itemsize

@@ -77,6 +77,7 @@ class CallForm:
     ``words``: a remark for the target's line, empty for usual calls; ``usual``: forward and inverse by
         these names;
     ``sizes``: features of several arrays; ``shapes``: of a list of latents; ``keys``: of a dictionary;
+    ``latents``: keys of a returned dictionary, with the features of each;
     ``bound``: parameters that get ones, with their kind; ``nothing``: parameters after a running log-det
         that get None;
     ``keyword``: the parameter of the running log-det, if not second; ``context``: a context parameter
@@ -94,6 +95,7 @@ class CallForm:
     sizes: tuple[int, ...] = ()
     shapes: tuple[Shape, ...] = ()
     keys: tuple[str, ...] = ()
+    latents: tuple[tuple[str, int], ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
     nothing: tuple[str, ...] = ()
     keyword: str = ""
@@ -132,6 +134,11 @@ class CallForm:
 
     def like(self, forward: CallForm) -> CallForm:
         """The inverse with the argument form of ``forward``, if that form applies to both directions."""
+        if self.form == "plain" and forward.latents:
+            keys, sizes = zip(*forward.latents, strict=True)
+            return replace(
+                self, form=forward.form, keys=keys, sizes=sizes, around=forward.around, usual=False
+            )
         if self.form == "plain" and ARGUMENTS[forward.form].both:
             return replace(
                 self,
@@ -247,6 +254,29 @@ def _as_several(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallF
             yield replace(way, form="several", sizes=sizes, usual=False)
 
 
+def _as_named(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
+    found = signatures.point_names(obj, asked_name(obj, way))
+    if way.form not in ("plain", "arrays") or not found or len(x.shape) != 2:
+        return
+    entries, count = x.shape[1], len(found)
+    sizes = tuple(found.values())
+    if sum(size or 1 for size in sizes) != entries:
+        if any(sizes) or entries % count:
+            return
+        sizes = (entries // count,) * count
+    named = replace(way, form="named", keys=tuple(found), sizes=sizes, around=(), usual=False)
+    arrays = replace(named, around=(through_arrays,))
+    yield from (named, arrays, replace(arrays, form="structured"))
+
+
+def _named_call(structured: bool) -> Callable[[CallForm], Any]:
+    def call(way: CallForm) -> Any:
+        run = _with_method(method_calls.called_on_named)
+        return run(way, names=way.keys, sizes=way.sizes, structured=structured)
+
+    return call
+
+
 def _as_wrapped(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     named = {one.name for one in signatures.method_parameters(obj, asked_name(obj, way))}
     if way.form == "plain" and {"rev", "jac"} <= named:
@@ -277,6 +307,12 @@ ARGUMENTS: dict[str, Arguments] = {
     "several": Arguments(
         "parts of a point as several arrays", "forward(x1, x2), forward(*parts)",
         lambda way: _with_method(method_calls.called_on_several)(way, sizes=way.sizes), _as_several, both=True,
+    ),
+    "named": Arguments(
+        "parts of a point as named arrays", 'parts["mass"], parts["spin"]', _named_call(False), _as_named, both=True
+    ),
+    "structured": Arguments(
+        "parts of a point as a structured array of numpy", 'points["mass"], points["spin"]', _named_call(True), both=True
     ),
     "levels": Arguments(
         "latents as a list", "", lambda way: _with_method(method_calls.called_on_parts)(way, shapes=way.shapes)

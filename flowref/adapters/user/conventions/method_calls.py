@@ -6,7 +6,13 @@ and proofs inline. ``ask(obj, x, context)`` makes a call and returns its result;
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
+
+from flowref.adapters.user.conventions import return_forms
 
 # Number of points called one by one; more are called at once if possible.
 SEVERAL = 16
@@ -239,6 +245,45 @@ def called_on_several(
     return run(*x.split(list(sizes), -1), **dict(given))
 
 
+def called_on_named(
+    obj: Any,
+    x: Any,
+    context: Any,
+    names: Sequence[str],
+    sizes: Sequence[int],
+    structured: bool = False,
+    method: str = "",
+    given: Any = (),
+) -> Any:
+    """Call a method that takes a dictionary of arrays, or a structured array of numpy, under ``names``.
+    ``sizes``: features of each array ``(B, size)``; 0 for an array ``(B,)``.
+    """
+    run = getattr(obj, method) if method else obj
+    point = named_arrays(x, names, sizes)
+    if structured:
+        shapes = [(size,) if size else () for size in sizes]
+        rows = np.empty(
+            len(x), [(name, x.dtype, shape) for name, shape in zip(names, shapes, strict=True)]
+        )
+        for name, part in point.items():
+            rows[name] = part
+        point = rows
+    return run(point, **dict(given)) if context is None else run(point, context, **dict(given))
+
+
+def named_arrays(x: Any, names: Sequence[str], sizes: Sequence[int]) -> Any:
+    """The features of ``x (B, d)`` as a dictionary of arrays ``(B, size)``, or ``(B,)`` for a size of 0."""
+    ends = list(accumulate(size or 1 for size in sizes))
+    if x.shape[1:] != (ends[-1],):
+        raise ValueError(
+            f"expected {ends[-1]} features for {', '.join(names)}; got {tuple(x.shape)}"
+        )
+    return {
+        name: x[:, end - size : end] if size else x[:, end - 1]
+        for name, size, end in zip(names, sizes, ends, strict=True)
+    }
+
+
 def called_on_tuple(obj: Any, x: Any, context: Any, method: str = "", given: Any = ()) -> Any:
     """Call a method that takes a tuple of one tensor, and contexts as a list."""
     run = getattr(obj, method) if method else obj
@@ -413,6 +458,11 @@ def sample_of_points(obj: Any, n: int, context: Any, draw: Any) -> Any:
     """Samples ``(n, *event)`` of a sampler that drops the axis of points for one of them."""
     out = draw(obj, n, context)
     return out[None] if n == 1 else out
+
+
+def sample_named(obj: Any, n: int, context: Any, draw: Any, names: Any) -> Any:
+    """Samples ``(n, d)`` of a sampler that returns named arrays."""
+    return return_forms.named_columns(draw(obj, n, context), names)
 
 
 def of_single_points(obj: Any, x: Any, context: Any, ask: Any) -> Any:

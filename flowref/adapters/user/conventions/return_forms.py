@@ -4,7 +4,10 @@ partial application and proofs inline.
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 # Values.
 
@@ -81,6 +84,18 @@ def several(out: Any) -> Any:
     return torch.cat(list(out[:-1]), -1)
 
 
+def named_columns(out: Any, names: Any, index: Any = None) -> Any:
+    """The arrays of a mapping, which is the result or an entry of it, as features in the order of names."""
+    point = out if index is None else out[index]
+    parts = [point[name] for name in names]
+    columns = [part.reshape(len(part), math.prod(part.shape[1:])) for part in parts]
+    if isinstance(columns[0], np.ndarray):
+        return np.concatenate(columns, -1)
+    import torch
+
+    return torch.cat(columns, -1)
+
+
 # Log-dets.
 
 
@@ -97,6 +112,11 @@ def second_of(out: Any) -> Any:
 def summed(out: Any, index: Any) -> Any:
     """The sum of a list of log-dets."""
     return sum(out[index])
+
+
+def summed_values(out: Any, index: Any) -> Any:
+    """The sum of a mapping of log-dets."""
+    return sum(out[index].values())
 
 
 def summed_rows(out: Any, index: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -169,8 +169,22 @@ def _sampler_by_count(
         return None
 
 
+def _named(
+    obj: Any, asked: SamplerCall, x: Any, context: Any
+) -> tuple[Any, tuple[str, ...]] | None:
+    """Points as a dictionary of arrays, or a structured array of numpy."""
+    method = asked.call.keywords["method"]
+    named = signatures.point_names(obj, "log_prob") or signatures.point_names(obj, "forward")
+    out = _draw_two_points(obj, asked.points, context)
+    found = out if isinstance(out, Mapping) else getattr(getattr(out, "dtype", None), "names", None)
+    if not named or not set(named) <= set(found or ()):
+        return None
+    call = partial(method_calls.sample_named, draw=asked.points, names=tuple(named))
+    return call, (f"sample: {method}(), named arrays",)
+
+
 # Forms of results, likeliest first.
-RECEIVED = (_states, _of_one_context, _for_each_context, _squeezed, _sampler_by_count)
+RECEIVED = (_named, _states, _of_one_context, _for_each_context, _squeezed, _sampler_by_count)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:

@@ -5,8 +5,9 @@ has none.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +21,7 @@ from flowref.adapters.user.conventions.call_forms import (
     asked_name,
     running_words,
 )
-from flowref.adapters.user.conventions.readings import Result, entry_count, is_array
+from flowref.adapters.user.conventions.readings import Result, entry_count, is_array, log_det_keys
 from flowref.adapters.user.conventions.returns import number_first, return_reading
 from flowref.adapters.user.conventions.separate_log_dets import (
     LOG_DET,
@@ -139,6 +140,8 @@ def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
             resolved = _several(request, way, out)
         elif way.form == "wrapped":
             resolved = _wrapped(request, way, out)
+        elif way.keys:
+            resolved = _named(request, way, out)
         elif (
             method_calls.call_with_columns in way.around
             and BATCH_AXIS not in request.chosen
@@ -297,6 +300,51 @@ def _several(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
         )
     if values_alone and signatures.point_part_count(request.obj, asked_name(request.obj, way)):
         return ResolvedCall(way, alone, (f"{count} tensors in, {count} out, no log-det",))
+    return None
+
+
+def _named(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
+    """A call that takes named arrays and returns some that make up a point, with or without a log-det
+    among or after them.
+    """
+    pair = isinstance(out, tuple | list) and len(out) == 2
+    point = out[0] if pair else out
+    if not isinstance(point, Mapping):
+        return None
+    among = [] if pair else log_det_keys(point)
+    found = [name for name in point if name not in among]
+    first = request.onward.way.keys if request.onward else way.keys
+    names = first if set(first) <= set(found) else found
+    tensors = all(isinstance(point[name], type(request.x)) for name in names)
+    if not tensors or sum(entry_count(point[name]) for name in names) != request.x.numel():
+        return None
+    features = [
+        math.prod(point[name].shape[1:]) if len(point[name].shape) > 1 else 0 for name in names
+    ]
+    value = partial(return_forms.named_columns, names=tuple(names), index=0 if pair else None)
+    ladj: Any = return_forms.none
+    if pair:
+        several = isinstance(out[1], Mapping)
+        ladj = partial(return_forms.summed_values if several else return_forms.entry, index=1)
+    elif among:
+        ladj = partial(return_forms.entry, index=among[0])
+    way = replace(way, latents=tuple(zip(names, features, strict=True)))
+    if request.onward is not None:
+        lost = ladj is return_forms.none
+        return ResolvedCall(way, way.dialect_function(value, ladj), (BACK_ALONE,) if lost else ())
+    words = f"named arrays in, and out: {', '.join(way.keys)} -> {', '.join(map(str, names))}"
+    return ResolvedCall(way, way.dialect_function(value, ladj), (words,))
+
+
+def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any, str] | None:
+    """A log-density of named arrays as a function of object, points and context, its values ``(n,)``, and a
+    remark; None if it takes one array, or no method is called.
+    """
+    for way in ARGUMENTS["named"].suits(obj, CallForm(method), x, context) if method else ():
+        with contextlib.suppress(Exception):  # another form may be meant
+            values = way.ask(obj, x, context)
+            if entry_count(values) == len(x):
+                return way.ask, values, f"{method} of named arrays: {', '.join(way.keys)}"
     return None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flowref.adapters.common.signatures import code_of, parameters_of
@@ -28,6 +29,11 @@ from flowref.model import SpecError, nearest
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
 # Frameworks whose classes are bases of users' classes.
 FRAMEWORKS = ("torch", "jax", "equinox", "flax", "builtins", "abc")
+# Usual attributes for the names of the arrays that make up a point.
+POINT_NAMES = (
+    "event_names", "event_shapes", "names", "parameters", "parameter_names", "param_names", "keys", "variables",
+    "columns", "fields",
+)  # fmt: skip
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -106,7 +112,7 @@ def unpacked(obj: Any, method: str) -> tuple[str, ...]:
 
 def names_read(obj: Any, method: str) -> list[str]:
     """The keys that a method reads from its only argument, a dictionary; empty if it takes more."""
-    names, tree = required(obj, method), code_of(attribute(obj, method))
+    names, tree = required(obj, method), code_of(attribute(obj, method) if method else obj)
     read = [
         node.slice.value
         for node in (ast.walk(tree) if tree and len(names) == 1 else ())
@@ -115,6 +121,25 @@ def names_read(obj: Any, method: str) -> list[str]:
         and isinstance(node.slice, ast.Constant)
     ]
     return list(dict.fromkeys(key for key in read if isinstance(key, str)))
+
+
+def point_names(obj: Any, method: str) -> dict[str, int]:
+    """The names of the arrays that make up a point, with the features of each, 0 if undetermined: as an
+    attribute states them, or as a method reads them from its only argument. Empty if points are one array.
+    """
+    for name in POINT_NAMES:
+        stated = attribute(obj, name)
+        if isinstance(stated, Mapping) and stated:
+            sizes = [math.prod(one) for one in stated.values() if isinstance(one, tuple)]
+            if len(sizes) == len(stated) and all(isinstance(key, str) for key in stated):
+                return dict(zip(stated, sizes, strict=True))
+        elif (
+            isinstance(stated, list | tuple)
+            and stated
+            and all(isinstance(one, str) for one in stated)
+        ):
+            return dict.fromkeys(stated, 0)
+    return dict.fromkeys((key for key in names_read(obj, method) if not sign_of(key)), 0)
 
 
 def keys(obj: Any, method: str) -> tuple[str, ...]:
