@@ -13,7 +13,7 @@ from flowref.adapters.user.contributions import broadcast_contribution, repair, 
 from flowref.adapters.user.contributions import kernel as kernel_of
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.roles import forward_call_form
 from flowref.adapters.user.solvers import integrates, steps_differ
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Array, Dialect, Kernel, TargetError
@@ -59,7 +59,7 @@ def encoder(draft: Draft) -> None:
 def _returns_more(draft: Draft) -> bool:
     """Whether forward returns more than a value, a log-det and one more term."""
     instance = draft.instance
-    way = forward_way(instance.obj, instance.chosen(instance.copy()))
+    way = forward_call_form(instance.obj, instance.chosen(instance.copy()))
     if way is None or way.form != "plain":
         return False
     try:

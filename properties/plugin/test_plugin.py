@@ -155,7 +155,7 @@ def test_ids_are_sorted_and_stable(tmp_path: Path) -> None:
     ran = run(tmp_path, "--collect-only", "-q", "-p", "no:randomly")
     names = [line.partition("[")[2].removesuffix("]") for line in ran.lines if "[" in line]
     laws = ("load", "density/mass", LAW, SYMPTOM)
-    wanted = [f"{name}-{law}" for name in ("fixed", "open", "right", "bug") for law in laws]
+    wanted = [f"{name}-{law}" for name in ("bug", "fixed", "open", "right") for law in laws]
     assert names == wanted
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from flowref.adapters.common.signatures import parameter_names
 from flowref.adapters.user import calls, contributions
 from flowref.adapters.user.conventions import return_forms
-from flowref.adapters.user.conventions.call_forms import Chosen, Way
+from flowref.adapters.user.conventions.call_forms import CallForm, Chosen
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
 from flowref.adapters.user.conventions.processes import processes_of
-from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
+from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
 from flowref.adapters.user.conventions.signatures import demand
@@ -59,10 +59,10 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     """
     if (kernel := contributions.kernel(obj, chosen)) is not None:
         return kernel
-    forward = forward_way(obj, chosen)
+    forward = forward_call_form(obj, chosen)
     if forward is not None and chosen.get("returns") == "log_prob":
         return Dialect(log_prob=partial(calls.log_prob_named, method=""))
-    backs = inverse_ways(obj, forward, chosen)
+    backs = inverse_call_forms(obj, forward, chosen)
     invertible = bool(backs)
     dense = _method_name(obj, "log_prob", chosen, USUAL)
     if not dense and all(callable(getattr(obj, name, None)) for name in (SCORES, "sample")):
@@ -120,7 +120,7 @@ def _method_name(obj: Any, what: str, chosen: Chosen, usual: tuple[str, ...]) ->
     return name or next((one for one in usual if callable(getattr(obj, one, None))), "")
 
 
-def unsettled(way: Way, column: bool) -> Any:
+def unsettled(way: CallForm, column: bool) -> Any:
     """The dialect function of a call that was not tried yet: it returns a pair, or a value alone."""
     return way.dialect_function(return_forms.first_of, return_forms.second_of, column=column)
 

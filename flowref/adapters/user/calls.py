@@ -153,7 +153,7 @@ def _goes_back(item: Any) -> bool:
         return False
     if callable(getattr(item, "inverse", None)):
         return True
-    from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
+    from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 
-    forward = forward_way(item, {})
-    return forward is not None and bool(inverse_ways(item, forward, {}))
+    forward = forward_call_form(item, {})
+    return forward is not None and bool(inverse_call_forms(item, forward, {}))

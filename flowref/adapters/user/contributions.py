@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import method_calls, return_forms
-from flowref.adapters.user.conventions.call_forms import Way, running_words
+from flowref.adapters.user.conventions.call_forms import CallForm, running_words
 from flowref.adapters.user.conventions.names import LOG_DETS, VALUES, normalized_name
-from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
+from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 from flowref.model import Ambiguous, Dialect, Kernel, SpecError, TargetError
 
 ATTRIBUTES = ("bijective", "stochastic_forward", "stochastic_inverse")
@@ -75,12 +75,12 @@ def kernel(obj: Any, chosen: Mapping[str, str] = NO_CHOICE) -> Dialect | None:
     return Dialect(push=forward_stochastic, pull=goes_back, repair=repairs)
 
 
-def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[Way | None, Way | None]:
+def ways(obj: Any, chosen: Mapping[str, str]) -> tuple[CallForm | None, CallForm | None]:
     """The calls of both directions where they are not called forward and inverse; None otherwise."""
-    there = forward_way(obj, chosen)
+    there = forward_call_form(obj, chosen)
     if there is None:
         return None, None
-    backs = inverse_ways(obj, there, chosen)
+    backs = inverse_call_forms(obj, there, chosen)
     return there, (backs[0] if backs else None)
 
 
@@ -154,7 +154,7 @@ def each_point(obj: Any, x: Any, context: Any, call: Any) -> Any:
 
 
 def contribution_call(
-    obj: Any, way: Way, x: Any, context: Any, usual: Any
+    obj: Any, way: CallForm, x: Any, context: Any, usual: Any
 ) -> tuple[Any, tuple[str, ...], tuple[int, ...]]:
     """The call of a layer that returns a value and a contribution: the dialect function, remarks, and the
     features of each of several values.

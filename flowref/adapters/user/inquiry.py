@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.conventions.call_forms import Chosen, Way
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.call_forms import CallForm, Chosen
+from flowref.adapters.user.conventions.roles import forward_call_form
 from flowref.model import Array, Dialect, Facts, Shape, draw_points
 
 # Rows of a trial batch: unlike usual numbers of features or returned values.
@@ -33,9 +33,9 @@ class Inquiry:
     why: tuple[str, ...] = ()
 
     @property
-    def way(self) -> Way | None:
+    def way(self) -> CallForm | None:
         """The usual call of its map; None if it has no map."""
-        return None if self.dialect.forward is None else forward_way(self.obj, self.chosen)
+        return None if self.dialect.forward is None else forward_call_form(self.obj, self.chosen)
 
     def knowing(self, *said: str, **chosen: str) -> Inquiry:
         """The inquiry with further remarks and choices."""

@@ -18,7 +18,7 @@ from flowref.adapters.user.conventions.encoder_decoder import ENCODE, refuse_aut
 from flowref.adapters.user.conventions.forms import formed
 from flowref.adapters.user.conventions.inverse import way_back
 from flowref.adapters.user.conventions.readings import is_array
-from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
+from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 from flowref.adapters.user.conventions.search import BACK_ALONE, Request, candidates, resolve
 from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE, likely_of
 from flowref.adapters.user.conventions.signs import refuse_added
@@ -64,14 +64,14 @@ def settle_map(
 
     ``volume``: volume is declared to be preserved, so that a missing log-det is zero.
     """
-    way = forward_way(obj, chosen)
+    way = forward_call_form(obj, chosen)
     if way is None:
         raise TargetError("it has no forward")
     if way.form in ("plain", "pair") and (
         computes_in_arrays(obj, way.ask, x, context)
         or any(
             goes_back_in_arrays(obj, way.ask, back.ask, x, context)
-            for back in inverse_ways(obj, way, chosen)
+            for back in inverse_call_forms(obj, way, chosen)
             if back.form == way.form
         )
     ):

@@ -68,8 +68,8 @@ MASK_AXES: tuple[tuple[int | None, ...], ...] = ((0, 2), (0, 1), (0, None, 2), (
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way to call an object.
+class CallForm:
+    """One form of the call of an object.
 
     ``method``: its name, empty for the object itself; ``given``: fixed keywords;
     ``form``: of its arguments, a key of `ARGUMENTS`;
@@ -127,12 +127,12 @@ class Way:
         ladj = ladj or partial(return_forms.entry, index=-1 if several else 1)
         return partial(method_calls.call_with_log_det, ask=self.ask, value=value, ladj=ladj)
 
-    def keeping(self, name: str, value: Any, words: str) -> Way:
+    def keeping(self, name: str, value: Any, words: str) -> CallForm:
         """The way with a fixed keyword added or replaced."""
         given = tuple((dict(self.given) | {name: value}).items())
         return replace(self, given=given, usual=False, words=words)
 
-    def like(self, forward: Way) -> Way:
+    def like(self, forward: CallForm) -> CallForm:
         """The inverse with the argument form of ``forward``, if that form applies to both directions."""
         if self.form == "plain" and forward.latents:
             keys, sizes = zip(*forward.latents, strict=True)
@@ -156,18 +156,18 @@ class Way:
             return self.on_arrays()
         return self
 
-    def on_arrays(self) -> Way:
+    def on_arrays(self) -> CallForm:
         """The way with numpy arrays."""
         if self.form == "plain":
             return replace(self, form="arrays", usual=False)
         return replace(self, around=(*self.around, through_arrays), usual=False)
 
-    def turned(self) -> Way:
+    def turned(self) -> CallForm:
         """The way with points as columns."""
         return replace(self, around=(*self.around, method_calls.call_with_columns), usual=False)
 
 
-def _plain_call(way: Way) -> Any:
+def _plain_call(way: CallForm) -> Any:
     if way.mask:
         call = way.mask.call(way.method, way.given, way.context)
         return partial(method_calls.padded, ask=call, axis=way.mask.axis)
@@ -176,7 +176,7 @@ def _plain_call(way: Way) -> Any:
     return _with_method(method_calls.call_method)(way)
 
 
-def _running_log_det_call(way: Way) -> Any:
+def _running_log_det_call(way: CallForm) -> Any:
     settings = {"nothing": way.nothing, "keyword": way.keyword, "named": way.context}
     return _with_method(method_calls.called_running)(
         way, **{key: one for key, one in settings.items() if one}
@@ -186,17 +186,17 @@ def _running_log_det_call(way: Way) -> Any:
 def _with_method(function: Any) -> Any:
     """A function of `method_calls` with the method and its fixed keywords bound."""
 
-    def call(way: Way, **settings: Any) -> Any:
+    def call(way: CallForm, **settings: Any) -> Any:
         return partial(function, **settings, method=way.method, given=way.given)
 
     return call
 
 
-def _in_arrays(way: Way) -> Any:
+def _in_arrays(way: CallForm) -> Any:
     return partial(through_arrays, ask=_with_method(method_calls.call_method)(way))
 
 
-def _with_log_det(way: Way) -> Any:
+def _with_log_det(way: CallForm) -> Any:
     return partial(method_calls.called_with_log_det, method=way.method, log_det=BESIDE[way.method])
 
 
@@ -215,35 +215,35 @@ class Arguments:
 
     words: str
     example: str
-    call: Callable[[Way], Any]
-    suits: Callable[[Any, Way, Any, Any], Iterable[Way]] = lambda obj, way, x, context: ()
+    call: Callable[[CallForm], Any]
+    suits: Callable[[Any, CallForm, Any, Any], Iterable[CallForm]] = lambda obj, way, x, context: ()
     sure: bool = False
     returned: int = 0
     column: bool = True
     both: bool = False
 
 
-def _takes_one(obj: Any, way: Way) -> bool:
+def _takes_one(obj: Any, way: CallForm) -> bool:
     return len(signatures.required(obj, asked_name(obj, way))) == 1
 
 
-def _as_triple(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_triple(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     if _takes_one(obj, way):
         yield replace(way, form="triple", sign="add", usual=False)
 
 
-def _as_couple(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_couple(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     if context is None and _takes_one(obj, way):
         yield replace(way, form="couple", sign="add", usual=False)
 
 
-def _as_state(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_state(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     keys = signatures.keys(obj, asked_name(obj, way))
     if context is None and keys:
         yield replace(way, form="state", sign=sign_of(keys[1]), keys=keys, usual=False)
 
 
-def _as_several(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_several(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     method, size = asked_name(obj, way), x.shape[-1]
     alike = signatures.point_part_count(obj, method)
     many = any(one.kind is one.VAR_POSITIONAL for one in signatures.method_parameters(obj, method))
@@ -254,7 +254,7 @@ def _as_several(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
             yield replace(way, form="several", sizes=sizes, usual=False)
 
 
-def _as_named(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_named(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     found = signatures.point_names(obj, asked_name(obj, way))
     if way.form not in ("plain", "arrays") or not found or len(x.shape) != 2:
         return
@@ -269,15 +269,15 @@ def _as_named(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
     yield from (named, arrays, replace(arrays, form="structured"))
 
 
-def _named_call(structured: bool) -> Callable[[Way], Any]:
-    def call(way: Way) -> Any:
+def _named_call(structured: bool) -> Callable[[CallForm], Any]:
+    def call(way: CallForm) -> Any:
         run = _with_method(method_calls.called_on_named)
         return run(way, names=way.keys, sizes=way.sizes, structured=structured)
 
     return call
 
 
-def _as_wrapped(obj: Any, way: Way, x: Any, context: Any) -> Iterator[Way]:
+def _as_wrapped(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
     named = {one.name for one in signatures.method_parameters(obj, asked_name(obj, way))}
     if way.form == "plain" and {"rev", "jac"} <= named:
         yield replace(way, form="wrapped", usual=False)
@@ -339,7 +339,7 @@ def called_name(obj: Any, method: str) -> str:
     return "" if method == "forward" and callable(obj) else method
 
 
-def asked_name(obj: Any, way: Way) -> str:
+def asked_name(obj: Any, way: CallForm) -> str:
     """The method whose signature applies; empty for a function."""
     return way.method or ("forward" if hasattr(obj, "forward") else "")
 
@@ -352,7 +352,7 @@ def running_said(chosen: Chosen) -> str:
     return said
 
 
-def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
+def with_running(obj: Any, way: CallForm, method: str, chosen: Chosen) -> CallForm:
     """A way with a running log-det, if its second parameter is one, and with the flag that requests the
     log-det, if there is one.
     """
@@ -375,7 +375,7 @@ def with_running(obj: Any, way: Way, method: str, chosen: Chosen) -> Way:
     return replace(way, form="running", sign=sign, usual=False, nothing=nothing)
 
 
-def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
+def with_more(obj: Any, way: CallForm, chosen: Chosen) -> CallForm:
     """A way with its further arguments: a parameter found to need ones, a context passed by name, the
     padding mask, and the axis of points.
     """
@@ -400,7 +400,7 @@ def with_more(obj: Any, way: Way, chosen: Chosen) -> Way:
     return replace(way, bound=((name, kind),), usual=False) if name and name in takes else way
 
 
-def running_words(obj: Any, way: Way) -> str:
+def running_words(obj: Any, way: CallForm) -> str:
     """The remark on a running log-det."""
     done = {"add": "added", "subtract": "subtracted"}.get(way.sign, "")
     if way.form in GATHERED:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.call_forms import Way, asked_name
+from flowref.adapters.user.conventions.call_forms import CallForm, asked_name
 from flowref.adapters.user.conventions.names import LIKELY
 from flowref.adapters.user.conventions.readings import is_array
-from flowref.adapters.user.conventions.roles import inverse_ways
+from flowref.adapters.user.conventions.roles import inverse_call_forms
 from flowref.adapters.user.conventions.search import (
     Request,
     ResolvedCall,
@@ -35,11 +35,11 @@ FOREIGN = re.compile(
 MISMATCH = re.compile(
     r"same dtype|scalar type|double != float|float != double|Double.*Float|dtype mismatch|should be the same"
 )
-Found = tuple[Way, ResolvedCall, Any]
+Found = tuple[CallForm, ResolvedCall, Any]
 
 
 def way_back(
-    once: Once, forward: Way, onward: ResolvedCall, latent: Any, request: Request
+    once: Once, forward: CallForm, onward: ResolvedCall, latent: Any, request: Request
 ) -> tuple[Any, list[str], list[str]]:
     """The inverse as a dialect function, or None; remarks; and hints. ``request``: of the map; ``onward``:
     its resolved call; ``latent``: its result.
@@ -48,7 +48,7 @@ def way_back(
     request = replace(request, points=latent, onward=onward)
     found: list[Found] = []
     hints: list[str] = []
-    ways = inverse_ways(obj, forward, chosen)
+    ways = inverse_call_forms(obj, forward, chosen)
     for way in ways:
         asks = list(candidates(request, way))
         meant = asks[0].usual or "inverse" in chosen
@@ -90,7 +90,7 @@ def way_back(
     return back.function, [*filter(None, [words]), *back.words], []
 
 
-def _going_back(forward: Way, request: Request) -> list[Found]:
+def _going_back(forward: CallForm, request: Request) -> list[Found]:
     """The candidate that restores most entries of points from latents, whatever its name, or some of them
     if it has a usual name; empty if candidates disagree, or the map hardly moves points.
     """
@@ -104,7 +104,7 @@ def _going_back(forward: Way, request: Request) -> list[Found]:
             continue
         with contextlib.suppress(Exception):  # other arguments may be required
             alone = replace(request, obj=copy.deepcopy(request.obj))
-            way = Way(name, words=f"inverse: {name}(), which goes back")
+            way = CallForm(name, words=f"inverse: {name}(), which goes back")
             if (resolved := resolve(alone, [*candidates(alone, way)])) is None:
                 continue
             value = resolved.function(alone.obj, latent.clone(), request.context)[0]
@@ -127,18 +127,18 @@ def _equal_up_to_nan(one: Any, other: Any) -> bool:
     )
 
 
-def _inverse_name(way: Way) -> str:
+def _inverse_name(way: CallForm) -> str:
     return way.words.removeprefix("inverse: ")
 
 
-def _option(way: Way) -> str:
+def _option(way: CallForm) -> str:
     if way.given:
         name, value = way.given[0]
         return f"?inverse={name}:{str(value).lower() if value is True else value}"
     return f"?inverse={way.method}"
 
 
-def _missing(obj: Any, forward: Way, hints: list[str]) -> Iterator[str]:
+def _missing(obj: Any, forward: CallForm, hints: list[str]) -> Iterator[str]:
     if signatures.attribute(obj, "inverse") is None and hasattr(obj, "inverse"):
         yield "no inverse: the attribute is None"
         return

@@ -19,7 +19,7 @@ from flowref.adapters.user.conventions.names import (
     USUAL,
     normalized_name,
 )
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.roles import forward_call_form
 from flowref.adapters.user.conventions.signatures import attribute, defines_method, required
 
 
@@ -29,7 +29,7 @@ def roles_of(obj: Any) -> dict[str, str]:
     """
     if obj is None or isinstance(obj, type) or inspect.isroutine(obj):
         return {}
-    pairs = [*_inverse_method_pairs(obj)] if forward_way(obj, {}) is None else []
+    pairs = [*_inverse_method_pairs(obj)] if forward_call_form(obj, {}) is None else []
     taken: dict[str, str] = (
         dict(zip(("forward", "inverse"), pairs[0], strict=True)) if len(pairs) == 1 else {}
     )

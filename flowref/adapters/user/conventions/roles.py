@@ -12,8 +12,8 @@ from typing import Any
 
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.call_forms import (
+    CallForm,
     Chosen,
-    Way,
     asked_name,
     called_name,
     with_more,
@@ -45,15 +45,15 @@ class Role:
 
     words: str
     example: str
-    there: Callable[[Any, Chosen], Way | None]
-    back: Callable[[Any], list[Way]] = lambda obj: []
+    there: Callable[[Any, Chosen], CallForm | None]
+    back: Callable[[Any], list[CallForm]] = lambda obj: []
     named: tuple[str, ...] = ()
 
 
-def forward_way(obj: Any, chosen: Chosen) -> Way | None:
+def forward_call_form(obj: Any, chosen: Chosen) -> CallForm | None:
     """The call that is the map: named by the user, or by the first matching row; None if there is none."""
     if "forward" in chosen:
-        way: Way | None = _chosen_forward(obj, chosen)
+        way: CallForm | None = _chosen_forward(obj, chosen)
     else:
         way = next(filter(None, (role.there(obj, chosen) for role in ROLES)), None)
     if way is None:
@@ -61,34 +61,36 @@ def forward_way(obj: Any, chosen: Chosen) -> Way | None:
     return with_more(obj, way, chosen)
 
 
-def inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+def inverse_call_forms(obj: Any, forward: CallForm | None, chosen: Chosen) -> list[CallForm]:
     """Candidate inverses. A method `inverse` is the only candidate, as is the user's choice."""
-    return [with_more(obj, way, chosen) for way in _inverse_ways(obj, forward, chosen)]
+    return [with_more(obj, way, chosen) for way in _candidate_inverses(obj, forward, chosen)]
 
 
-def _chosen_forward(obj: Any, chosen: Chosen) -> Way:
+def _chosen_forward(obj: Any, chosen: Chosen) -> CallForm:
     """The map as the user names it: a method, or a keyword of forward, such as one that makes it return the
     log-det.
     """
     name, colon, word = chosen["forward"].partition(":")
     if colon:
         if name not in {
-            one.name for one in signatures.method_parameters(obj, asked_name(obj, Way("")))
+            one.name for one in signatures.method_parameters(obj, asked_name(obj, CallForm("")))
         }:
             raise SpecError(
                 f"forward was given as {chosen['forward']!r}, and {name!r} is no keyword of it; expected one, such "
                 "as return_log_det:true, or the name of a method"
             )
         value = TYPED.get(word.casefold(), word)
-        way = Way(called_name(obj, "forward")).keeping(name, value, f"forward: {name}={value!r}")
+        way = CallForm(called_name(obj, "forward")).keeping(
+            name, value, f"forward: {name}={value!r}"
+        )
         return with_running(obj, way, "forward", chosen)
     signatures.demand(obj, "forward", name)
     usual = name == "forward"
-    way = Way(called_name(obj, name), words="" if usual else f"forward: {name}()", usual=usual)
+    way = CallForm(called_name(obj, name), words="" if usual else f"forward: {name}()", usual=usual)
     return with_running(obj, way, name, chosen)
 
 
-def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+def _chosen_inverse(obj: Any, forward: CallForm | None, chosen: Chosen) -> list[CallForm]:
     text = chosen["inverse"]
     if text == "none":
         return []
@@ -103,7 +105,7 @@ def _chosen_inverse(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     return [forward.keeping(name, value, f"inverse: {name}={value!r}")]
 
 
-def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
+def _candidate_inverses(obj: Any, forward: CallForm | None, chosen: Chosen) -> list[CallForm]:
     if "inverse" in chosen:
         return _chosen_inverse(obj, forward, chosen)
     role = None if forward is None else _role_of(obj, forward)
@@ -118,14 +120,16 @@ def _inverse_ways(obj: Any, forward: Way | None, chosen: Chosen) -> list[Way]:
     if callable(inverse) and not timed & set(asks):
         back = _back_by(obj, "inverse")
         return [
-            with_running(obj, back if back.given else Way("inverse", usual=True), "inverse", chosen)
+            with_running(
+                obj, back if back.given else CallForm("inverse", usual=True), "inverse", chosen
+            )
         ]
     if forward is None:
         return []
     return (role.back(obj) if role else []) or [*_inverse_call_forms(obj, forward, chosen)]
 
 
-def _role_of(obj: Any, forward: Way) -> Role | None:
+def _role_of(obj: Any, forward: CallForm) -> Role | None:
     for role in ROLES:
         way = role.there(obj, {})
         if way is not None and way.method == forward.method and forward.method:
@@ -133,13 +137,13 @@ def _role_of(obj: Any, forward: Way) -> Role | None:
     return None
 
 
-def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]:
+def _inverse_call_forms(obj: Any, forward: CallForm, chosen: Chosen) -> Iterator[CallForm]:
     """Inverses by a parameter that reverses the map (flag, word, sign), else by a usual method, else by
     reversed time.
     """
     named = forward.method or "forward"
     named = named if hasattr(obj, named) else ""
-    ways: list[Way] = []
+    ways: list[CallForm] = []
     if turned := signatures.flag(obj, named) or signatures.flag(obj, named, default=True):
         ways.append(forward.keeping(turned, True, f"inverse: {turned}=True"))
     mode, turning = signatures.mode_parameter(obj, named)
@@ -158,13 +162,13 @@ def _inverse_call_forms(obj: Any, forward: Way, chosen: Chosen) -> Iterator[Way]
     yield from ways or filter(None, [_back_in_time(obj, forward)])
 
 
-def _back_by(obj: Any, method: str) -> Way:
+def _back_by(obj: Any, method: str) -> CallForm:
     """The inverse by a method; with its reconstruction flag if it has one, since latents are results of
     forward rather than noise.
     """
     if name := signatures.reconstructs(obj, method):
-        return Way(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
-    return Way(method, words=f"inverse: {method}()")
+        return CallForm(method, given=((name, True),), words=f"inverse: {method}({name}=True)")
+    return CallForm(method, words=f"inverse: {method}()")
 
 
 def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
@@ -178,7 +182,7 @@ def _required_parameters(obj: Any, method: str, chosen: Chosen) -> list[str]:
     return [name for place, name in enumerate(names) if place != 1 or not runs]
 
 
-def _back_in_time(obj: Any, forward: Way) -> Way | None:
+def _back_in_time(obj: Any, forward: CallForm) -> CallForm | None:
     if forward.method or forward.form not in ("plain", "running"):
         return None
     if ends := signatures.time_interval_parameters(obj, "forward"):
@@ -195,44 +199,52 @@ def _back_in_time(obj: Any, forward: Way) -> Way | None:
 # Rows.
 
 
-def _functions(obj: Any, chosen: Chosen) -> Way | None:
+def _functions(obj: Any, chosen: Chosen) -> CallForm | None:
     pair = isinstance(obj, tuple) and len(obj) == 2 and all(map(inspect.isroutine, obj))
-    return Way("0", form="pair", words="a pair of functions: forward, inverse") if pair else None
-
-
-def _call_and_ladj(obj: Any, chosen: Chosen) -> Way | None:
-    return Way(BOTH, words=f"forward: {BOTH}()") if signatures.defines_method(obj, BOTH) else None
-
-
-def _inverse_object(obj: Any) -> list[Way]:
-    other = signatures.attribute(obj, "inv")
-    given = other is not None and other is not obj and callable(other)
-    return [Way("inv", form="object", words="inverse: inv")] if given else []
-
-
-def _transform(obj: Any, chosen: Chosen) -> Way | None:
-    if not signatures.defines_method(obj, TRANSFORMS):
-        return None
-    way = with_running(obj, Way(TRANSFORMS, words=f"forward: {TRANSFORMS}()"), TRANSFORMS, chosen)
-    return way if way.form == "running" else None
-
-
-def _with_log_det(obj: Any, chosen: Chosen) -> Way | None:
-    if not signatures.taken_by(obj) or not signatures.defines_method(obj, BESIDE["forward"]):
-        return None
-    return Way("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
-
-
-def _with_log_det_back(obj: Any) -> list[Way]:
     return (
-        [Way("inverse", form="beside")] if signatures.defines_method(obj, BESIDE["inverse"]) else []
+        CallForm("0", form="pair", words="a pair of functions: forward, inverse") if pair else None
     )
 
 
-def _forward(obj: Any, chosen: Chosen) -> Way | None:
+def _call_and_ladj(obj: Any, chosen: Chosen) -> CallForm | None:
+    return (
+        CallForm(BOTH, words=f"forward: {BOTH}()") if signatures.defines_method(obj, BOTH) else None
+    )
+
+
+def _inverse_object(obj: Any) -> list[CallForm]:
+    other = signatures.attribute(obj, "inv")
+    given = other is not None and other is not obj and callable(other)
+    return [CallForm("inv", form="object", words="inverse: inv")] if given else []
+
+
+def _transform(obj: Any, chosen: Chosen) -> CallForm | None:
+    if not signatures.defines_method(obj, TRANSFORMS):
+        return None
+    way = with_running(
+        obj, CallForm(TRANSFORMS, words=f"forward: {TRANSFORMS}()"), TRANSFORMS, chosen
+    )
+    return way if way.form == "running" else None
+
+
+def _with_log_det(obj: Any, chosen: Chosen) -> CallForm | None:
+    if not signatures.taken_by(obj) or not signatures.defines_method(obj, BESIDE["forward"]):
+        return None
+    return CallForm("forward", form="beside", words=f"log-det: {BESIDE['forward']}()")
+
+
+def _with_log_det_back(obj: Any) -> list[CallForm]:
+    return (
+        [CallForm("inverse", form="beside")]
+        if signatures.defines_method(obj, BESIDE["inverse"])
+        else []
+    )
+
+
+def _forward(obj: Any, chosen: Chosen) -> CallForm | None:
     if not signatures.taken_by(obj):
         return None
-    way = Way(called_name(obj, "forward"), usual=True)
+    way = CallForm(called_name(obj, "forward"), usual=True)
     if turned := signatures.flag(obj, "forward", default=True):  # the default is the inverse
         way = way.keeping(turned, False, f"forward: {turned}=False")
     ends, span = (
@@ -247,13 +259,13 @@ def _forward(obj: Any, chosen: Chosen) -> Way | None:
     return with_running(obj, way, "forward", chosen)
 
 
-def _function(obj: Any, chosen: Chosen) -> Way | None:
+def _function(obj: Any, chosen: Chosen) -> CallForm | None:
     if not inspect.isfunction(obj):
         return None
-    return with_running(obj, Way("", words="forward: the function"), "", chosen)
+    return with_running(obj, CallForm("", words="forward: the function"), "", chosen)
 
 
-def _forward_by_call(obj: Any, chosen: Chosen) -> Way | None:
+def _forward_by_call(obj: Any, chosen: Chosen) -> CallForm | None:
     method = "__call__"
     if not signatures.defines_method(obj, method):
         return None
@@ -262,45 +274,53 @@ def _forward_by_call(obj: Any, chosen: Chosen) -> Way | None:
         signatures.defines_method(obj, name) for name in ("inverse", *INVERSE_METHODS)
     ):
         return None  # densities and multi-purpose functions are callable as well
-    way = Way(method, words="forward: the object is called")
+    way = CallForm(method, words="forward: the object is called")
     if signatures.flag(obj, method, default=True):  # the default is the inverse
         way = way.keeping(turned, False, f"forward: {turned}=False")
     return with_running(obj, way, method, chosen)
 
 
-def _named_direction_pair(*names: str, single: bool = False) -> Callable[[Any, Chosen], Way | None]:
+def _named_direction_pair(
+    *names: str, single: bool = False
+) -> Callable[[Any, Chosen], CallForm | None]:
     """The first of several methods that all belong to the object's class. ``single``: each takes one
     argument.
     """
 
-    def there(obj: Any, chosen: Chosen) -> Way | None:
+    def there(obj: Any, chosen: Chosen) -> CallForm | None:
         own = all(signatures.defines_method(obj, name) for name in names)
         if not own or (single and any(len(signatures.required(obj, name)) != 1 for name in names)):
             return None
-        return Way(names[0], words=f"forward: {names[0]}(), inverse: {names[1]}()")
+        return CallForm(names[0], words=f"forward: {names[0]}(), inverse: {names[1]}()")
 
     return there
 
 
-def _encoder(obj: Any, chosen: Chosen) -> Way | None:
-    return Way(ENCODE, words=f"forward: {ENCODE}(), inverse: {DECODE}()") if encodes(obj) else None
+def _encoder(obj: Any, chosen: Chosen) -> CallForm | None:
+    return (
+        CallForm(ENCODE, words=f"forward: {ENCODE}(), inverse: {DECODE}()")
+        if encodes(obj)
+        else None
+    )
 
 
-def _estimator(obj: Any, chosen: Chosen) -> Way | None:
+def _estimator(obj: Any, chosen: Chosen) -> CallForm | None:
     if not all(
         signatures.defines_method(obj, name) for name in ("fit", "transform", "inverse_transform")
     ):
         return None
-    return Way("transform", form="array", words="transform() and inverse_transform() of arrays")
+    return CallForm(
+        "transform", form="array", words="transform() and inverse_transform() of arrays"
+    )
 
 
-def _in_jax(obj: Any, chosen: Chosen) -> Way | None:
+def _in_jax(obj: Any, chosen: Chosen) -> CallForm | None:
     """Never matches in torch, where `method_names` reads this row; JAX uses `named`."""
     return None
 
 
-def _back(method: str, form: str = "plain") -> Callable[[Any], list[Way]]:
-    return lambda obj: [Way(method, form=form)]
+def _back(method: str, form: str = "plain") -> Callable[[Any], list[CallForm]]:
+    return lambda obj: [CallForm(method, form=form)]
 
 
 ROLES = (

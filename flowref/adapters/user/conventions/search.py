@@ -16,8 +16,8 @@ from flowref.adapters.user.conventions import method_calls, return_forms, signat
 from flowref.adapters.user.conventions.call_forms import (
     ARGUMENTS,
     BATCH_AXIS,
+    CallForm,
     Chosen,
-    Way,
     asked_name,
     running_words,
 )
@@ -49,7 +49,7 @@ class ResolvedCall:
     writes to.
     """
 
-    way: Way
+    way: CallForm
     function: Any
     words: tuple[str, ...] = ()
     parts: tuple[Shape, ...] = ()
@@ -76,19 +76,19 @@ class Request:
     volume: bool = False
     onward: ResolvedCall | None = None
 
-    def result(self, way: Way, out: Any) -> Result:
+    def result(self, way: CallForm, out: Any) -> Result:
         """The result of a call, with its context for reading."""
         method, name = asked_name(self.obj, way), "inverse" if self.onward else "forward"
         code = getattr(type(self.obj), method, None) if method else self.obj
         rows, entries = len(self.x), math.prod(self.x.shape[1:])
         return Result(out, rows, entries, name, self.chosen, self.obj, code)
 
-    def answer(self, way: Way, *before: Any) -> Any:
+    def answer(self, way: CallForm, *before: Any) -> Any:
         """The return value of a call."""
         return way.ask(self.obj, self.points, self.context, *before)
 
 
-def candidates(request: Request, way: Way) -> Iterator[Way]:
+def candidates(request: Request, way: CallForm) -> Iterator[CallForm]:
     """Candidate argument forms of a way, likeliest first: for a map by its signature, for an inverse as for
     its map, then by the value alone.
     """
@@ -113,13 +113,13 @@ def candidates(request: Request, way: Way) -> Iterator[Way]:
             yield way
 
 
-def resolve(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
+def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
     """The first way that runs and returns what its row says; None if those that run do not.
 
     Raises the first exception if none runs; `TargetError` and `Ambiguous` if a result cannot be read.
     """
     raised: Exception | None = None
-    unsure: tuple[Way, Any] | None = None
+    unsure: tuple[CallForm, Any] | None = None
     for way in ways:
         try:
             resolved = _resolved_running_call(request, way) if way.running else None
@@ -189,7 +189,7 @@ def _of_rows(out: Any, x: Any) -> bool:
     return value[:1] == (len(x),) and not columns
 
 
-def _halves(request: Request, ways: Sequence[Way]) -> ResolvedCall | None:
+def _halves(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
     """A map of tuples of two halves of a point; None if it is not one."""
     x, way = request.x, ways[0]
     if method_calls.call_with_halves in way.around or len(x.shape) < 2 or x.shape[1] < 2:
@@ -215,7 +215,7 @@ def follows(later: Any, out: Any) -> bool:
     return bool((moved.abs() < 1e-4).all())
 
 
-def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
+def _resolved_running_call(request: Request, way: CallForm) -> ResolvedCall | None:
     """A call with a running log-det, as ``(n,)`` or ``(n, 1)``; None if it returns none."""
     refused: Exception | None = None
     row, alone = ARGUMENTS[way.form], replace(way, form="plain", sign="")
@@ -262,7 +262,7 @@ def _resolved_running_call(request: Request, way: Way) -> ResolvedCall | None:
     return None
 
 
-def _silent(request: Request, alone: Way) -> bool:
+def _silent(request: Request, alone: CallForm) -> bool:
     """Whether a call returns a log-det only if it gets one: then it returns the running one plus its own,
     even if that is constant.
     """
@@ -273,7 +273,7 @@ def _silent(request: Request, alone: Way) -> bool:
     return not (isinstance(out, (tuple, list)) and len(out) > 1 and is_array(out[1]))
 
 
-def _updates_running_log_det(onward: Way, request: Request, before: Any) -> bool:
+def _updates_running_log_det(onward: CallForm, request: Request, before: Any) -> bool:
     """Whether a map changes the running log-det that its inverse returns unchanged."""
     if not onward.running:
         return True
@@ -281,7 +281,7 @@ def _updates_running_log_det(onward: Way, request: Request, before: Any) -> bool
     return not bool((out[1] == before).all())
 
 
-def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
+def _several(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
     """A call that returns as many arrays as it takes, which make up a point, with or without a log-det
     after them.
     """
@@ -303,7 +303,7 @@ def _several(request: Request, way: Way, out: Any) -> ResolvedCall | None:
     return None
 
 
-def _named(request: Request, way: Way, out: Any) -> ResolvedCall | None:
+def _named(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
     """A call that takes named arrays and returns some that make up a point, with or without a log-det
     among or after them.
     """
@@ -340,7 +340,7 @@ def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any
     """A log-density of named arrays as a function of object, points and context, its values ``(n,)``, and a
     remark; None if it takes one array, or no method is called.
     """
-    for way in ARGUMENTS["named"].suits(obj, Way(method), x, context) if method else ():
+    for way in ARGUMENTS["named"].suits(obj, CallForm(method), x, context) if method else ():
         with contextlib.suppress(Exception):  # another form may be meant
             values = way.ask(obj, x, context)
             if entry_count(values) == len(x):
@@ -348,7 +348,7 @@ def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any
     return None
 
 
-def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
+def _wrapped(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
     """A call that takes and returns a one-tuple, possibly with the log-det."""
     pair = isinstance(out, tuple) and len(out) == 2 and isinstance(out[0], (tuple, list))
     words = () if request.onward else ("a tuple of one tensor in, and out",)
@@ -362,7 +362,7 @@ def _wrapped(request: Request, way: Way, out: Any) -> ResolvedCall | None:
 # Reading of results.
 
 
-def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
+def _resolved_return(request: Request, way: CallForm, out: Any) -> ResolvedCall:
     """A call with its result read, and a separate log-det if the value is alone."""
     result = request.result(way, out)
     if packed := columns_reading(result):
@@ -409,7 +409,7 @@ def _resolved_return(request: Request, way: Way, out: Any) -> ResolvedCall:
     )
 
 
-def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
+def _separate_log_det_call(request: Request, way: CallForm) -> ResolvedCall | None:
     """A call that returns its value alone, with a separate log-det; None if none is found."""
     obj, chosen, onward, name = (
         request.obj,
@@ -458,7 +458,7 @@ def _separate_log_det_call(request: Request, way: Way) -> ResolvedCall | None:
     return ResolvedCall(way, call, (f"log-det of {name}: {own.name}(z)",))
 
 
-def raising_inverse(request: Request, way: Way) -> Any:
+def raising_inverse(request: Request, way: CallForm) -> Any:
     """An inverse that raises, kept for laws to report."""
     if way.form not in ("plain", "levels"):
         return way.dialect_function()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowref.adapters.user.conventions.call_forms import Way, running_words
+from flowref.adapters.user.conventions.call_forms import CallForm, running_words
 from flowref.model import Ambiguous, Dialect
 
 ADDED_BOTH_WAYS = (
@@ -18,7 +18,7 @@ ADDED_BOTH_WAYS = (
 ENTRIES, STEP, NONE, SAME = 64, 1e-4, 0.05, 1e-3
 
 
-def refuse_added(obj: Any, dialect: Dialect, way: Way, x: Any, z: Any, context: Any) -> None:
+def refuse_added(obj: Any, dialect: Dialect, way: CallForm, x: Any, z: Any, context: Any) -> None:
     """Raise `Ambiguous` if the log-dets of both directions, with the running argument read as a
     log-density, are the negatives of those by finite differences.
     """

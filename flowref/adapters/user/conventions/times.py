@@ -8,7 +8,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.call_forms import Chosen
-from flowref.adapters.user.conventions.roles import forward_way
+from flowref.adapters.user.conventions.roles import forward_call_form
 from flowref.model import Dialect
 
 # A part of the interval, and the relative tolerance.
@@ -19,7 +19,7 @@ def with_times(obj: Any, dialect: Dialect, x: Any, context: Any, chosen: Chosen)
     """The dialect of a map whose forward takes the ends of its time interval, with calls for parts of it
     and for intermediate states; unchanged if calls at other times show nothing.
     """
-    way = None if dialect.forward is None or "forward" in chosen else forward_way(obj, chosen)
+    way = None if dialect.forward is None or "forward" in chosen else forward_call_form(obj, chosen)
     if way is None or way.method:
         return dialect
     span = next((name for name, kind in way.bound if kind == "span"), "")

@@ -39,8 +39,8 @@ from flowref.adapters.user.jax.jax_abilities import (
     BOUND,
     KEYS,
     STATED,
+    CallForm,
     SamplerSignature,
-    Way,
     based,
     batch_log_prob,
     batch_map,
@@ -83,7 +83,7 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     if found is None or found.forward is None or found.inverse is not None or "inverse" in chosen:
         return found
     way = way_of(found.forward)
-    if not isinstance(way, Way):  # a batch norm has its own call
+    if not isinstance(way, CallForm):  # a batch norm has its own call
         return found
     # The wrapper of a function has its signature, unlike its __call__
     run = obj if way.method == "__call__" else method_of(obj, way.method)
@@ -129,7 +129,7 @@ def _recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
                 f"{obj.__name__} takes a key first, as what makes or draws something does: name a factory "
                 "that calls it and returns the flow, as (parameters, forward, inverse)"
             )
-        return Dialect(forward=partial(batch_map, way=Way("")))
+        return Dialect(forward=partial(batch_map, way=CallForm("")))
     return of_methods(obj, chosen)
 
 
@@ -146,24 +146,26 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
     there, back = _pair(obj, chosen)
     found: dict[str, Any] = {}
     if there and contributions.draws(owner_of(obj), chosen) is not None:
-        ways = [Way(before + name) for name in (there, back) if name]
+        ways = [CallForm(before + name) for name in (there, back) if name]
         kernel = [partial(stochastic_batch_map, way=with_key(obj, way)) for way in ways]
         return Dialect(push=kernel[0], pull=kernel[1] if back else None)
     if there:
         beside, arguments = _log_det(obj, there, chosen)
         log_det = before + beside if beside else ""
         found["forward"] = partial(
-            batch_map, way=Way(before + there, log_det=log_det, arguments=arguments)
+            batch_map, way=CallForm(before + there, log_det=log_det, arguments=arguments)
         )
         if back:
-            way = Way(before + back, log_det=log_det, arguments=arguments, negated=bool(beside))
+            way = CallForm(
+                before + back, log_det=log_det, arguments=arguments, negated=bool(beside)
+            )
             own = chosen.get(OF_INVERSE, "")
             if own and own != NOTHING:
                 demand(obj, OF_INVERSE, own)
             elif not own and beside and _offers(obj, at_end := names.BESIDE["inverse"]):
                 own = at_end
             if own:
-                way = Way(before + back, log_det="" if own == NOTHING else before + own)
+                way = CallForm(before + back, log_det="" if own == NOTHING else before + own)
             found["inverse"] = partial(batch_map, way=way)
     if density := chosen.get("log_prob", ""):
         demand(obj, "log_prob", density)
@@ -173,17 +175,17 @@ def of_methods(obj: Any, chosen: Mapping[str, str], before: str = "") -> Dialect
         )
     if density:
         said = tuple((name, chosen[name]) for name in (SCORE,) if name in chosen)
-        found["log_prob"] = partial(batch_log_prob, way=Way(before + density, chosen=said))
+        found["log_prob"] = partial(batch_log_prob, way=CallForm(before + density, chosen=said))
         if there and (base := base_name(obj)):
             found["base_log_prob"] = partial(based, name=base)
         if _offers(obj, "bits_per_dim"):
-            found["bits_per_dim"] = partial(batch_log_prob, way=Way(before + "bits_per_dim"))
+            found["bits_per_dim"] = partial(batch_log_prob, way=CallForm(before + "bits_per_dim"))
         if _offers(obj, draw := chosen.get("sample", "sample")):
             found["sample"] = partial(
                 batch_samples, way=SamplerSignature(before + draw, ("key", "number"))
             )
     if not found and callable(obj) and len(_unknown_parameters(obj, before)) == 1:
-        found["forward"] = partial(batch_map, way=Way(f"{before}__call__", unseen=True))
+        found["forward"] = partial(batch_map, way=CallForm(f"{before}__call__", unseen=True))
     return Dialect(**found) if found else None
 
 

@@ -29,9 +29,9 @@ from flowref.adapters.user.jax.jax_abilities import (
     NUMBERS,
     ONTO,
     SIZES,
+    CallForm,
     Methods,
     SamplerSignature,
-    Way,
     batch_log_prob,
     batch_map,
     batch_samples,
@@ -57,7 +57,7 @@ def owner_of(obj: Any) -> Any:
     return obj[0] if isinstance(obj, tuple | list) and obj else obj
 
 
-def run_eagerly(function: Any, obj: Any, x: Any, context: Any, way: Way) -> Any:
+def run_eagerly(function: Any, obj: Any, x: Any, context: Any, way: CallForm) -> Any:
     """The result of a dialect function, traced and run op by op, since each convention is tried once and
     compilation would dominate.
     """
@@ -94,7 +94,7 @@ def domain_batch(facts: Facts, ordinary: bool = False) -> tuple[Any, Any]:
     return x, context
 
 
-def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
+def with_form(obj: Any, way: CallForm, facts: Facts, ladj: Any, x: Any, context: Any) -> Facts:
     """Facts with the trailing axes of a log-det, or that it is one constant number. A number that changes
     with the batch, such as a sum over rows, promises nothing.
     """
@@ -108,7 +108,7 @@ def with_form(obj: Any, way: Way, facts: Facts, ladj: Any, x: Any, context: Any)
     return replace(facts, promises={**facts.promises, "scalar-ladj": True})
 
 
-def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+def of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a map: on a batch, if each row has the same image in a smaller batch; otherwise
     event by event. Raises the object's exception if neither works.
 
@@ -126,7 +126,7 @@ def of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     return with_excess(obj, found, x, context) if found.simplex == ONTO else found
 
 
-def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
+def _gathered(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm | None:
     """The convention of a map that takes and returns value and running log-det together; None if it does
     not.
     """
@@ -140,10 +140,10 @@ def _gathered(obj: Any, way: Way, x: Any, context: Any) -> Way | None:
     return None
 
 
-def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
+def _of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     import jax
 
-    found: dict[bool, Way] = {}
+    found: dict[bool, CallForm] = {}
     values: dict[bool, Any] = {}
     raised: dict[bool, Exception] = {}
     for single in (False, True):
@@ -186,7 +186,7 @@ def _of_map(obj: Any, way: Way, x: Any, context: Any) -> Way:
     raise next((one for one in raised.values() if isinstance(one, TargetError)), last)
 
 
-def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
+def with_batches(obj: Any, way: CallForm, back: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a map that accepts single events and batches, while its inverse accepts batches
     only: it is written for batches, and its single number is not a log-det per row.
     """
@@ -205,7 +205,7 @@ def with_batches(obj: Any, way: Way, back: Way, x: Any, context: Any) -> Way:
     return many if _works(obj, replace(back, single=False), y, context) else way
 
 
-def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
+def _works(obj: Any, way: CallForm, x: Any, context: Any) -> bool:
     try:
         run_eagerly(batch_map, obj, x, context, _with_return_reading(obj, way, x, context))
     except Exception:  # it accepts others
@@ -213,13 +213,13 @@ def _works(obj: Any, way: Way, x: Any, context: Any) -> bool:
     return True
 
 
-def with_key(obj: Any, way: Way) -> Way:
+def with_key(obj: Any, way: CallForm) -> CallForm:
     """The convention with a key for a method that requires one."""
     wanted = [name for name in required(method_of(obj, way.method)) if name in KEYS]
     return replace(way, keyed=wanted[0]) if wanted and not way.keyed else way
 
 
-def with_running(obj: Any, way: Way) -> Way:
+def with_running(obj: Any, way: CallForm) -> CallForm:
     """The convention with a running log-det, for a parameter of such a name or a second parameter declared
     as such, and with the sign that its name or the user gives.
     """
@@ -230,7 +230,9 @@ def with_running(obj: Any, way: Way) -> Way:
     return replace(way, form="running", keyword=names[0], sign=said or sign_of(names[0]))
 
 
-def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], context: Any) -> None:
+def refuse_added(
+    obj: Any, ways: tuple[CallForm, CallForm], points: tuple[Any, Any], context: Any
+) -> None:
     """Raise `Ambiguous` if both directions add log-dets with the sign of a log-density: either they are
     wrong, or the name is.
     """
@@ -247,7 +249,7 @@ def refuse_added(obj: Any, ways: tuple[Way, Way], points: tuple[Any, Any], conte
     raise Ambiguous(ADDED_BOTH_WAYS.format(ways[0].keyword))
 
 
-def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
+def _log_dets(obj: Any, way: CallForm, x: Any, context: Any) -> tuple[float, Any]:
     """The log-det of the Jacobian at a point, and the returned one."""
     import jax
 
@@ -258,7 +260,7 @@ def _log_dets(obj: Any, way: Way, x: Any, context: Any) -> tuple[float, Any]:
     return np.linalg.slogdet(jacobian)[1], run_eagerly(batch_map, obj, x, context, way)[1]
 
 
-def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
+def with_excess(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a map onto a simplex, with whether its log-det is of the simplex's own volume (see
     `excess`).
     """
@@ -276,7 +278,7 @@ def with_excess(obj: Any, way: Way, x: Any, context: Any) -> Way:
     return replace(way, excess=excess(gaps, size))
 
 
-def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
+def _with_return_reading(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention with the positions of value and log-det in the result. A separate log-det method
     counts only if the map returns none: next to a pair it may be an unrelated helper.
     """
@@ -306,13 +308,13 @@ def _with_return_reading(obj: Any, way: Way, x: Any, context: Any) -> Way:
     return _of_value(way, returned_value(out, reading), x)
 
 
-def _result(obj: Any, way: Way, out: Any, x: Any) -> Result:
+def _result(obj: Any, way: CallForm, out: Any, x: Any) -> Result:
     name = "inverse" if way.inverse else "forward"
     code, owner = method_of(obj, way.method), owner_of(obj)
     return Result(out, len(x), x[0].size, name, dict(way.chosen), owner, code)
 
 
-def _on(way: Way, value: Any, x: Any) -> Way:
+def _on(way: CallForm, value: Any, x: Any) -> CallForm:
     """The convention with whether the map goes between vectors and a simplex."""
     if way.simplex == FROM:
         return way
@@ -332,7 +334,7 @@ def _jax_array(value: Any) -> Any:
     return jnp.asarray(value)
 
 
-def _of_value(way: Way, value: Any, x: Any) -> Way:
+def _of_value(way: CallForm, value: Any, x: Any) -> CallForm:
     import jax.numpy as jnp
 
     value = _jax_array(value)
@@ -362,7 +364,7 @@ def _of_value(way: Way, value: Any, x: Any) -> Way:
     return way
 
 
-def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
+def _batched(obj: Any, way: CallForm, out: Any, x: Any, context: Any) -> bool:
     """Whether a method called on a batch is written for batches: rows have the same image in a smaller
     batch, with a log-det each, or a constant one. One log-det per row also counts if rows depend on each
     other.
@@ -379,7 +381,9 @@ def _batched(obj: Any, way: Way, out: Any, x: Any, context: Any) -> bool:
     return len(out[1]) == len(x) and len(less[1]) == FEWER
 
 
-def _meets(obj: Any, found: dict[bool, Way], values: dict[bool, Any], x: Any, context: Any) -> bool:
+def _meets(
+    obj: Any, found: dict[bool, CallForm], values: dict[bool, Any], x: Any, context: Any
+) -> bool:
     """Whether a method accepts batches whose rows depend on each other, as by batch statistics: one log-det
     per row for any number of rows, and none that is correct for single events.
     """
@@ -410,7 +414,7 @@ def _agree(one: Any, other: Any) -> bool:
     return close_arrays(one[0], other[0])
 
 
-def _constant(obj: Any, way: Way, x: Any, context: Any) -> bool:
+def _constant(obj: Any, way: CallForm, x: Any, context: Any) -> bool:
     ladj = np.asarray(run_eagerly(batch_map, obj, x, context, way)[1])
     return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
 
@@ -421,7 +425,7 @@ def close_arrays(one: Any, other: Any) -> bool:
     return bool(np.allclose(one, other, rtol=SAME, atol=SAME, equal_nan=True))
 
 
-def of_density(obj: Any, way: Way, x: Any, context: Any) -> Way:
+def of_density(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a log-density: on a batch, or event by event."""
     raised: Exception | None = None
     shown: dict[bool, Any] = {}

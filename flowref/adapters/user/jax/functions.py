@@ -13,8 +13,8 @@ from flowref.adapters.user.conventions.names import DENSE, normalized_name
 from flowref.adapters.user.jax.jax_abilities import (
     KEYS,
     SAMPLER_SIZES,
+    CallForm,
     SamplerSignature,
-    Way,
     batch_log_prob,
     batch_map,
     batch_samples,
@@ -49,11 +49,11 @@ def functions_convention(obj: tuple[Any, ...] | list[Any]) -> Dialect | None:
     if not (maps or densities) or len(maps) > 2 or len(densities) > 1 or len(draws) > 1:
         return None
     found: dict[str, Any] = {
-        name: partial(batch_map, way=Way(f"{place}{first}"))
+        name: partial(batch_map, way=CallForm(f"{place}{first}"))
         for name, place in zip(("forward", "inverse"), maps, strict=False)
     }
     if densities:
-        found["log_prob"] = partial(batch_log_prob, way=Way(f"{densities[0]}{first}"))
+        found["log_prob"] = partial(batch_log_prob, way=CallForm(f"{densities[0]}{first}"))
     if draws:
         found["sample"] = partial(
             batch_samples, way=SamplerSignature(f"{draws[0]}{first}", ("key", "number"))

@@ -1,4 +1,4 @@
-"""Dialect functions for users' JAX objects: one per ability, with a `Way` that says which method is called,
+"""Dialect functions for users' JAX objects: one per ability, with a `CallForm` that says which method is called,
 on events or batches, and where its log-det is.
 """
 
@@ -40,7 +40,7 @@ PAIR = Reading(
 
 
 @dataclass(frozen=True)
-class Way(call_forms.Way):
+class CallForm(call_forms.CallForm):
     """How a method of a JAX object is called.
 
     ``method``: see `method_of`;
@@ -168,7 +168,7 @@ class Methods:
 
 
 def method_result(
-    obj: Any, x: Any, context: Any, way: Way, key: Any = None, before: Any = None
+    obj: Any, x: Any, context: Any, way: CallForm, key: Any = None, before: Any = None
 ) -> Any:
     """The result of a method for one event or a batch; ``before``: a running log-det."""
     import jax
@@ -185,7 +185,7 @@ def method_result(
     return value, (-ladj if way.negated else ladj)
 
 
-def log_det_function(run: Any, way: Way, x: Any) -> Any:
+def log_det_function(run: Any, way: CallForm, x: Any) -> Any:
     """A log-det method with the number of event axes bound if it takes that, as in TFP."""
     if AXES not in required(run):
         return run
@@ -194,7 +194,7 @@ def log_det_function(run: Any, way: Way, x: Any) -> Any:
     return partial(run, **{AXES: jnp.ndim(x) - (0 if way.single else 1)})
 
 
-def batch_map(obj: Any, x: Any, context: Any, way: Way) -> Any:
+def batch_map(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
     """The value and log-det of a batch; the log-det is None if there is none."""
     out = over_rows(obj, x, context, way)
     value, ladj = returned_value(out, way.reading), way.reading.ladj(out)
@@ -220,14 +220,14 @@ def returned_value(out: Any, reading: Reading) -> Any:
     return jnp.concatenate([part.reshape(len(part), -1) for part in listed], -1)
 
 
-def batch_log_prob(obj: Any, x: Any, context: Any, way: Way) -> Any:
+def batch_log_prob(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
     """The log-density of a batch: the result, or the sum of the entries that are log-densities."""
     out = over_rows(obj, x, context, way)
     entries = way.reading.log_prob
     return sum(out[index].reshape(len(x)) for index in entries) if entries else out
 
 
-def stochastic_batch_map(obj: Any, x: Any, context: Any, key: Any, way: Way) -> Any:
+def stochastic_batch_map(obj: Any, x: Any, context: Any, key: Any, way: CallForm) -> Any:
     """The value of a possibly random layer for a batch, under the call's key, and its contribution or None."""
     import jax
 
@@ -250,7 +250,7 @@ def based(obj: Any, z: Any, context: Any, name: str) -> Any:
     return getattr(obj, name).log_prob(z).reshape(len(z), -1).sum(1)
 
 
-def over_rows(obj: Any, x: Any, context: Any, way: Way) -> Any:
+def over_rows(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
     """The result of a method for a batch: called on all of it, or mapped over events."""
     import jax
 

@@ -49,8 +49,8 @@ from flowref.adapters.user.jax.jax_abilities import (
     KEYS,
     ONTO,
     PAIR,
+    CallForm,
     Methods,
-    Way,
     batch_log_prob,
     batch_map,
     batch_samples,
@@ -344,7 +344,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
 
 
 def of_keys(
-    obj: Any, name: str, function: Any, facts: Facts, x: Any, context: Any, way: Way
+    obj: Any, name: str, function: Any, facts: Facts, x: Any, context: Any, way: CallForm
 ) -> tuple[Facts, list[str]]:
     """Facts and remarks of a call that requires a key: log-dets that depend on the key are estimates.
     Raises `Drawing` if values do, since the call is no map or density.
@@ -380,7 +380,7 @@ def of_keys(
     )
 
 
-def of_score(obj: Any, density: Way, x: Any, context: Any) -> tuple[Any, list[str]]:
+def of_score(obj: Any, density: CallForm, x: Any, context: Any) -> tuple[Any, list[str]]:
     """The score of a density that is called in this way, where a method gives the shape of points, and what is said of
     it, or of a method that is not read; None where there is none.
     """
