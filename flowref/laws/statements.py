@@ -58,7 +58,7 @@ STATEMENTS = {
     "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
     "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
     "process/moments": "Moments of noised data are those of the stochastic differential equation beside them.",
-    "process/schedule": "The arrays of a schedule of noise are those of one process.",
+    "process/schedule": "The arrays, or the functions of time, of a schedule of noise or of a path are those of one process.",
     "process/conversions": "Data, noise and velocity are found from each other.",
     # Random numbers.
     "random/rows-independent": "Noise of the rows of a batch is independent.",

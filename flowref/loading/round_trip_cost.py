@@ -96,6 +96,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         "transitions": (TRIED,),
         "moments": (np.ones((len(TRIED), ENTRIES)), TRIED),
         "schedule": (),
+        "time_functions": (TRIED,),
         "conversions": (*np.ones((2, len(TRIED), ENTRIES)), TRIED),
     }
     name = next((one for one in inputs if getattr(subject, one) is not None), "")

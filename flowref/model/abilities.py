@@ -339,6 +339,13 @@ class Scheduled(Flow, Protocol):
     def schedule(self) -> Call[Array]: ...
 
 
+class Timed(Flow, Protocol):
+    """Functions of time of a process: ``time_functions(shares)``."""
+
+    @property
+    def time_functions(self) -> Call[Array]: ...
+
+
 class Converting(Flow, Protocol):
     """Predictions that are found from each other: ``conversions(x, noise, shares)``."""
 

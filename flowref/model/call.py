@@ -37,11 +37,19 @@ CALLS = {
     "between": Signature(("x", "context", "start", "end"), pair=True),
     "trajectory": Signature(("x", "context", "shares"), pair=True),
     "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "moments": Signature(("x", "shares")),
-    "schedule": Signature(()), "conversions": Signature(("x", "noise", "shares")),
+    "schedule": Signature(()), "time_functions": Signature(("shares",)),
+    "conversions": Signature(("x", "noise", "shares")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
 # Those of a process that takes data to noise.
-PROCESS = ("rates", "transitions", "moments", "schedule", "conversions")
+PROCESS = ("rates", "transitions", "moments", "schedule", "time_functions", "conversions")
+# The quantities of the call ``time_functions``, in order: "first" and "second" are the shares of two points in
+# their mixture, "data" and "noise" those of points that are these by name.
+TIME_FUNCTIONS = (
+    "time", "alpha", "sigma", "alpha'", "sigma'", "(log alpha)'", "beta", "integral of beta", "snr", "log snr",
+    "first", "second", "first'", "second'", "data", "noise",
+    "time of snr", "time of squared snr", "time of log snr", "time of sigma",
+)  # fmt: skip
 # Calls that draw ``n`` points, and calls of points that may draw.
 DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
 KERNELS = ("push", "pull")

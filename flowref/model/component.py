@@ -79,7 +79,8 @@ class Dialect:
         the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
         deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
         beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
-        product one step before, NaN where not offered;
+        product one step before, NaN where not offered; ``time_functions(obj, shares) -> (n, quantities)``:
+        functions of time, NaN where not offered;
         ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
         from velocity; see `flowref.adapters.user.conventions.processes`.
 
@@ -124,6 +125,7 @@ class Dialect:
     transitions: Callable[..., Any] | None = None
     moments: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
+    time_functions: Callable[..., Any] | None = None
     conversions: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None

@@ -97,8 +97,8 @@ class Subject:
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
-    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
-        shares)``: of a noising process, as `Dialect` has them;
+    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``,
+        ``time_functions(shares)``, ``conversions(x, noise, shares)``: of a noising process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
     ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
@@ -254,6 +254,11 @@ class Subject:
     def schedule(self) -> Call[Array] | None:
         """The arrays of a schedule of noise."""
         return self.calls.get("schedule")
+
+    @property
+    def time_functions(self) -> Call[Array] | None:
+        """Functions of time of a process."""
+        return self.calls.get("time_functions")
 
     @property
     def conversions(self) -> Call[Array] | None:

@@ -18,7 +18,7 @@ from flowref.adapters.user.conventions.call_forms import Chosen, Way
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
-from flowref.adapters.user.conventions.processes import processes_of
+from flowref.adapters.user.conventions.processes import methods_read, processes_of
 from flowref.adapters.user.conventions.roles import forward_way, inverse_ways
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
@@ -72,6 +72,8 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     mapping = forward is not None and meant
     process = processes_of(obj)
     mapping = mapping and (invertible or single or not process or "forward" in chosen)
+    if process and forward is not None and "forward" not in chosen:
+        mapping = mapping and forward.method not in methods_read(process)  # f(t) and g(t), say
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)} | process
     if offers(obj, "dequantise"):
         offered.setdefault("dequantize", calls.dequantize)

@@ -4,13 +4,15 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
-from flowref.model.abilities import Converting, Diffusing, Jumping, Scheduled, Transiting
+from flowref.model.abilities import Converting, Diffusing, Jumping, Scheduled, Timed, Transiting
+from flowref.model.call import TIME_FUNCTIONS
 
 # Shares of time at which a process is asked, how many, and how many entries its points have.
 INSIDE, TIMES, ENTRIES = (0.1, 0.9), 16, 4
@@ -111,27 +113,47 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
         ),
     }
     span = (end / times[:, None])[:, 0]  # times are shares of it
-    worst, note, known = np.zeros(TIMES), "", np.ones(TIMES, dtype=bool)
-    for name, (claim, measure) in claims.items():
-        with np.errstate(all="ignore"):
-            found = quotient(measure, times, np.ones(TIMES), None)
-            expected = span * claim.mean(1)
-            size = 1 + span * np.abs(claim).mean(1)
-            allowed = DOUBT * (found.error + 2.0**-47 * size / STEPS_DOWN[-1]) + ROUGH * size
-            off = np.abs(found.slope - expected) / allowed
-        resolved = found.smooth & np.isfinite(off) & (DOUBT * found.error < 1e-3 * size)
-        known &= resolved
-        off = np.where(resolved, off, 0.0)
-        if off.max() > max(1.0, worst.max()):
-            at = int(off.argmax())
+    compared = {
+        name: slope_compared(measure, times, span, claim.mean(1))
+        for name, (claim, measure) in claims.items()
+    }
+    worst, note = np.zeros(TIMES), ""
+    known = np.logical_and.reduce([one.known for one in compared.values()])
+    for name, one in compared.items():
+        if one.off.max() > max(1.0, worst.max()):
+            at = int(one.off.argmax())
             note = (
-                f"the {name} changes by {found.slope[at] / span[at]:.6g} a unit of time at time {end[at, 0]:.4g}, "
-                f"by the equation it is {expected[at] / span[at]:.6g}"
+                f"the {name} changes by {one.slope[at]:.6g} a unit of time at time {end[at, 0]:.4g}, "
+                f"by the equation it is {one.claim[at]:.6g}"
             )
-        worst = np.maximum(worst, off)
+        worst = np.maximum(worst, one.off)
     if not known.any():
         raise Undecidable("difference quotients of its moments in time do not converge")
     return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
+
+
+class Compared(NamedTuple):
+    """A slope in time and what it is claimed to be, how far they are apart as a multiple of what they may be (0
+    where it is not known), and where it is known; each ``(times,)``.
+    """
+
+    slope: Array
+    claim: Array
+    off: Array
+    known: Array
+
+
+def slope_compared(
+    measure: Callable[[Array], Array], times: Array, span: Array, claim: Array
+) -> Compared:
+    """The derivative of ``measure``, a function of shares of time, in time, of which a share one is ``span``."""
+    with np.errstate(all="ignore"):
+        found = quotient(measure, times, np.ones(len(times)), None)
+        size = 1 + span * np.abs(claim)
+        allowed = DOUBT * (found.error + 2.0**-47 * size / STEPS_DOWN[-1]) + ROUGH * size
+        off = np.abs(found.slope - span * claim) / allowed
+    known = found.smooth & np.isfinite(off) & (DOUBT * found.error < 1e-3 * size)
+    return Compared(found.slope / span, claim, np.where(known, off, 0.0), known)
 
 
 def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) -> Array:
@@ -184,6 +206,117 @@ def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
             note = f"the share {name} is {kept[at]:.6g} at step {at}, by the others it is {expected[at]:.6g}"
         worst = max(worst, float(off.max()))
     return Residual(np.full(len(batch.x), worst), allowed=SINGLE, note=note)
+
+
+# Derivatives of functions of time -> of which.
+DERIVATIVES = {
+    "alpha'": "alpha",
+    "sigma'": "sigma",
+    "(log alpha)'": "log alpha",
+    "beta": "integral of beta",
+    "first'": "first",
+    "second'": "second",
+}
+WORDS = {
+    "first": "the mixture",
+    "second": "the mixture",
+    "first'": "velocity",
+    "second'": "velocity",
+}
+
+
+@law(
+    "process/schedule[functions]",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Kingma et al. 2021, Variational diffusion models (arXiv:2107.00630), section 3: the signal-to-noise ratio "
+    "is alpha^2 / sigma^2; Lipman et al. 2023, Flow matching (arXiv:2210.02747), section 4: the velocity of a path "
+    "is its derivative in time",
+)
+def time_functions_are_one(flow: Timed, batch: Batch) -> Residual:
+    r"""Functions of time agree: derivatives are derivatives of the shares of data and noise, signal-to-noise
+    ratios are $\alpha^2 / \sigma^2$ or $\alpha / \sigma$, mixtures have these shares, the velocity of a path is
+    its derivative, and ways back find the time.
+    """
+    times = shares(batch)
+
+    def at(some: Array) -> dict[str, Array]:
+        found = dict(
+            zip(TIME_FUNCTIONS, np.asarray(flow.time_functions(some), np.float64).T, strict=True)
+        )
+        with np.errstate(all="ignore"):
+            return found | {
+                "log alpha": np.log(found["alpha"]),
+                "log sigma": np.log(found["sigma"]),
+            }
+
+    found = at(times)
+    worst, note = 0.0, ""
+    for name, one, expected, off in (*slopes_in_time(at, times, found), *equal_functions(found)):
+        if off.max() > max(worst, 1.0):
+            where = int(off.argmax())
+            note = (
+                f"{name} is {one[where]:.6g} at time {found['time'][where]:.4g}, by the others it is "
+                f"{expected[where]:.6g}"
+            )
+        worst = max(worst, float(off.max()))
+    return Residual(np.full(len(batch.x), worst), allowed=1.0, note=note)
+
+
+Claim = tuple[str, Array, Array, Array]
+
+
+def slopes_in_time(
+    at: Callable[[Array], dict[str, Array]], times: Array, found: dict[str, Array]
+) -> Iterator[Claim]:
+    """Derivatives in time and what they are by differences, with their distance as a multiple of what it may be."""
+    first, second, *slopes = (found[name] for name in ("first", "second", "first'", "second'"))
+    turned = any(np.allclose(slopes, (-sign * second, sign * first)) for sign in (1, -1))
+    for name, of in DERIVATIVES.items():
+        if turned and name in ("first'", "second'"):
+            continue  # the velocity of Salimans and Ho, in the angle
+        compared = slope_compared(
+            lambda some, of=of: at(some)[of], times, found["time"] / times, found[name]
+        )
+        yield WORDS.get(name, name), found[name], compared.slope, compared.off
+
+
+def equal_functions(found: dict[str, Array]) -> Iterator[Claim]:
+    """Functions that are one another, by the usage of those that some conventions define in several ways."""
+    with np.errstate(all="ignore"):
+        log_snr = np.log(found["snr"])
+    ratio, noise = found["log alpha"] - found["log sigma"], -found["log sigma"]
+    usages: dict[str, tuple[Array, tuple[Array, ...]]] = {
+        "log snr of snr": (log_snr, (2 * ratio, ratio, 2 * noise, noise)),
+        "log snr": (found["log snr"], (2 * ratio, ratio, 2 * noise, noise)),
+        "log snr beside snr": (log_snr, (found["log snr"], 2 * found["log snr"])),
+        "the share of data": (found["data"], (found["alpha"],)),
+        "the share of noise": (found["noise"], (found["sigma"],)),
+        "time of log snr": (found["time of log snr"], (found["time"],)),
+        "time of sigma": (found["time of sigma"], (found["time"],)),
+    }
+    squared = found["time of squared snr"]
+    by_snr = min(
+        (found["time of snr"], squared), key=lambda one: _largest(_apart(one, found["time"]))
+    )
+    usages["time of snr"] = (by_snr, (found["time"],))
+    for name, (one, expected) in usages.items():
+        best = min(expected, key=lambda other, one=one: _largest(_apart(one, other)))
+        off = _apart(one, best)
+        yield name, one, best, np.where(np.isfinite(off), off, 0.0)
+
+
+def _apart(one: Array, other: Array) -> Array:
+    return np.asarray(np.abs(one - other) / (SINGLE * (1 + np.abs(other))))
+
+
+def _largest(off: Array) -> float:
+    """The largest of finite distances; infinite if there are none."""
+    finite = off[np.isfinite(off)]
+    return float(finite.max()) if len(finite) else np.inf
 
 
 @law(

@@ -13,7 +13,15 @@ from typing import Any
 
 from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.equations import EVENTS, equation_of
 from flowref.adapters.user.conventions.names import normalized_name
+from flowref.adapters.user.conventions.time_functions import (
+    TRIED,
+    is_time,
+    last_time,
+    time_functions_of,
+    tried_times,
+)
 from flowref.model import Dialect
 from flowref.model.call import PROCESS
 
@@ -25,9 +33,7 @@ TRANSITIONS = re.compile(
 EITHER = re.compile(r"(get)?q(t|bar|tbar)?(onestep)?(bar)?(mats?|matrix|matrices)?")
 # Attributes that count tokens, without which such a matrix may be one of a system of vectors.
 TOKENS = re.compile(r"(num|n)?(classes|categories|tokens|states|symbols)|vocab(ulary)?(size)?|k")
-# Parameters that are times; attributes that are the last of them, or how many steps there are.
-TIME = re.compile(r"(time|timestep|step|t|tau|ts|tt|s)s?|t\d")
-ENDS = ("T", "t_max", "tmax", "t_end", "end_time", "max_time", "horizon")
+# Attributes that tell how many steps there are.
 STEPS = (
     "num_timesteps",
     "n_timesteps",
@@ -41,10 +47,6 @@ STEPS = (
 )
 # How times are asked for, in the order in which it is tried: a tensor of several, or one after the other.
 SEVERAL, SCALAR, NUMBER, COUNTS, COUNT = "several", "scalar", "number", "counts", "count"
-# Methods of a stochastic differential equation: mean and deviation of noised data, and drift and diffusion.
-MARGINAL, EQUATION = ("marginal_prob", "marginal_mean_std"), ("sde", "forward_sde")
-# Events that these are tried at, of four entries: some stretch numbers over images.
-EVENTS = ((4,), (1, 2, 2))
 # Arrays of a schedule in discrete time, in the order in which they are given.
 ARRAYS = {
     "beta": ("betas", "beta"),
@@ -74,14 +76,12 @@ CONVERTED = {
     "v": ("predict_v", "get_v"),
     "x0 of v": ("predict_start_from_v", "predict_x0_from_v", "predict_xstart_from_v"),
 }
-# Shares of time at which calls are tried: as many as no axis of what they give has.
-TRIED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def processes_of(obj: Any) -> dict[str, Any]:
     """The methods of a noise process as calls of a dialect."""
     found: dict[str, Any] = {}
-    for read in (_matrices_of, _moments_of, _schedule_of, _conversions_of):
+    for read in (_matrices_of, equation_of, _schedule_of, time_functions_of, _conversions_of):
         try:
             found |= read(obj)
         except Exception:  # it is asked otherwise, or is something else
@@ -89,25 +89,38 @@ def processes_of(obj: Any) -> dict[str, Any]:
     return found
 
 
+def methods_read(process: Mapping[str, Any]) -> set[str]:
+    """The methods and arrays that the calls of a process read."""
+    return {name for call in process.values() for name in _names_read(call)}
+
+
 def process_words(dialect: Dialect) -> tuple[str, ...]:
     """The methods and arrays that are read, for the summary line of the target."""
-    read = {name: call.keywords for name in PROCESS if (call := getattr(dialect, name)) is not None}
     words = {
         "rates": "rates",
         "transitions": "transition matrices",
         "moments": "moments and equation",
         "schedule": "schedule",
+        "time_functions": "functions of time",
         "conversions": "conversions",
     }
+    read = {name: getattr(dialect, name) for name in PROCESS}
     names = {
-        name: [
-            *(one for one, _ in given.get("asked", ())),
-            *(given[one] for one in ("marginal", "equation", "noised") if one in given),
-            *filter(None, given.get("names", ())),
-        ]
-        for name, given in read.items()
+        name: dict.fromkeys(_names_read(call)) for name, call in read.items() if call is not None
     }
     return tuple(f"{words[name]}: {', '.join(some)}" for name, some in names.items())
+
+
+def _names_read(call: Any) -> Iterator[str]:
+    """The methods and arrays that a call of a process reads."""
+    given = call.keywords
+    yield from (name for name, _ in given.get("asked", ()))
+    for part in ("parts", "readings", "mixtures", "backs"):
+        for one in given.get(part, ()):
+            reading = one[1] if isinstance(one, tuple) else one
+            if reading is not None:
+                yield reading.method
+    yield from filter(None, (given.get("noised", ""), *given.get("names", ())))
 
 
 # Matrices.
@@ -139,9 +152,7 @@ def _time_form(obj: Any, name: str, sizes: set[int]) -> str | None:
     value = getattr(obj, name)
     if callable(value):
         needed = signatures.required(obj, name)
-        if not 1 <= len(needed) <= 2 or not all(
-            TIME.fullmatch(normalized_name(one)) for one in needed
-        ):
+        if not 1 <= len(needed) <= 2 or not all(is_time(one) for one in needed):
             return None
     for how in (SEVERAL, SCALAR, NUMBER, COUNTS, COUNT) if callable(value) else ("",):
         try:
@@ -173,7 +184,7 @@ def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
 
 def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Iterator[Any]:
     """The result of a method at times; between half the time and the time, if it takes two."""
-    times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * _last_time(obj)
+    times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * last_time(obj)
     needed = len(
         [one for one in inspect.signature(run).parameters.values() if one.default is one.empty]
     )
@@ -190,15 +201,7 @@ def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Itera
 
 
 def _shares(obj: Any) -> Any:
-    import torch
-
-    return torch.tensor(TRIED, dtype=torch.get_default_dtype())
-
-
-def _last_time(obj: Any) -> float:
-    """The final time of a process; 1 if it states none."""
-    values = (signatures.attribute(obj, name) for name in ENDS)
-    return next((float(one) for one in values if type(one) in (int, float) and one > 0), 1.0)
+    return tried_times(obj) / last_time(obj)
 
 
 def _steps(obj: Any, shares: Any) -> Any:
@@ -206,46 +209,6 @@ def _steps(obj: Any, shares: Any) -> Any:
     values = (signatures.attribute(obj, name) for name in STEPS)
     count = next((one for one in values if type(one) is int and one > 1), 4)
     return (shares * count).long().clamp(1, count - 1)
-
-
-# A stochastic differential equation.
-
-
-def _moments_of(obj: Any) -> dict[str, Any]:
-    marginal, equation = (_first(obj, names, 2) for names in (MARGINAL, EQUATION))
-    for event in EVENTS if marginal and equation else ():
-        call = partial(moments, marginal=marginal, equation=equation, event=event)
-        try:
-            shares = _shares(obj)
-            if call(obj, shares.new_ones(len(shares), 4), shares).isfinite().all():
-                return {"moments": call}
-        except Exception:  # it stretches numbers over other axes
-            continue
-    return {}
-
-
-def moments(
-    obj: Any, x: Any, shares: Any, marginal: str, equation: str, event: Sequence[int]
-) -> Any:
-    """Mean and standard deviation of data x ``(n, 4)`` at fractions of the time ``(n,)``, drift and
-    diffusion at x, and the final time: ``(n, 5, 4)``.
-    """
-    import torch
-
-    points, times = x.reshape(-1, *event), shares * _last_time(obj)
-    mean, deviation = getattr(obj, marginal)(points, times)
-    drift, diffusion = getattr(obj, equation)(points, times)
-    if mean.shape != points.shape or drift.shape != points.shape:
-        raise TypeError("its mean and its drift are no points")
-    parts = (mean, deviation, drift, diffusion, times)
-    return torch.stack([_for_each(one, points).detach().reshape(x.shape) for one in parts], 1)
-
-
-def _for_each(value: Any, points: Any) -> Any:
-    """A number per point, or one for all, expanded to the shape of points."""
-    if value.dim() and value.shape != points.shape:
-        value = value.reshape(len(points), *[1] * (points.dim() - 1))
-    return value.expand(points.shape)
 
 
 # Schedules in discrete time.
