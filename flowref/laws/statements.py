@@ -57,6 +57,7 @@ STATEMENTS = {
     # Processes that take data to noise.
     "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
     "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
+    "process/kolmogorov": "Transition matrices change by their rates, or are products of those of steps.",
     "process/moments": "Moments of noised data are those of the stochastic differential equation beside them.",
     "process/schedule": "The arrays, or the functions of time, of a schedule of noise or of a path are those of one process.",
     "process/conversions": "Data, noise and velocity are found from each other.",

@@ -94,6 +94,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         "dequantize": (zeros, zeros),
         "rates": (TRIED,),
         "transitions": (TRIED,),
+        "evolution": (TRIED,),
         "moments": (np.ones((len(TRIED), ENTRIES)), TRIED),
         "schedule": (),
         "time_functions": (TRIED,),

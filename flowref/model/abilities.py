@@ -325,6 +325,13 @@ class Transiting(Flow, Protocol):
     def transitions(self) -> Call[Array]: ...
 
 
+class Evolving(Flow, Protocol):
+    """Probabilities of jumps, beside their rates or steps: ``evolution(shares)``."""
+
+    @property
+    def evolution(self) -> Call[Array]: ...
+
+
 class Diffusing(Flow, Protocol):
     """Moments of noised data, beside drift and diffusion: ``moments(x, shares)``."""
 

@@ -76,7 +76,8 @@ class Dialect:
     Processes:
 
     ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
-        the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
+        the time, or all that are kept; ``evolution(obj, shares) -> (n, 5, tokens, tokens)``: transition
+        matrices, rates, products of steps in both orders, and times, NaN where not offered; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
         deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
         beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
         product one step before, NaN where not offered; ``time_functions(obj, shares) -> (n, quantities)``:
@@ -123,6 +124,7 @@ class Dialect:
     pull: Callable[..., Any] | None = None
     rates: Callable[..., Any] | None = None
     transitions: Callable[..., Any] | None = None
+    evolution: Callable[..., Any] | None = None
     moments: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
     time_functions: Callable[..., Any] | None = None

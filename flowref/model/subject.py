@@ -97,7 +97,7 @@ class Subject:
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
-    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``,
+    ``rates(shares)``, ``transitions(shares)``, ``evolution(shares)``, ``moments(x, shares)``, ``schedule()``,
         ``time_functions(shares)``, ``conversions(x, noise, shares)``: of a noising process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
@@ -244,6 +244,11 @@ class Subject:
     def transitions(self) -> Call[Array] | None:
         """Matrices of probabilities of jumps."""
         return self.calls.get("transitions")
+
+    @property
+    def evolution(self) -> Call[Array] | None:
+        """Matrices of probabilities of jumps, beside their rates or steps."""
+        return self.calls.get("evolution")
 
     @property
     def moments(self) -> Call[Array] | None:

@@ -11,8 +11,16 @@ import numpy as np
 
 from flowref.laws.common.quotients import DOUBT, STEPS_DOWN, quotient
 from flowref.model import BOUND, GIVEN, Array, Batch, Residual, Undecidable, law
-from flowref.model.abilities import Converting, Diffusing, Jumping, Scheduled, Timed, Transiting
-from flowref.model.call import TIME_FUNCTIONS
+from flowref.model.abilities import (
+    Converting,
+    Diffusing,
+    Evolving,
+    Jumping,
+    Scheduled,
+    Timed,
+    Transiting,
+)
+from flowref.model.call import CONVERSIONS, SCHEDULE, TIME_FUNCTIONS
 
 # Shares of time at which a process is asked, how many, and how many entries its points have.
 INSIDE, TIMES, ENTRIES = (0.1, 0.9), 16, 4
@@ -20,6 +28,8 @@ INSIDE, TIMES, ENTRIES = (0.1, 0.9), 16, 4
 SINGLE = 2.0**-17
 # What a derivative in time may be off, and how far drift may be from a straight line, relatively.
 ROUGH, STRAIGHT = 1e-5, 1e-6
+# A share of time at which nothing has happened yet, and how far data may have moved by then.
+FIRST, MOVED = 1e-6, 1e-2
 # Variances that are no smaller may have been clipped.
 CLIPPED = 0.99
 # What is found again of data and noise may be off where they are mixed.
@@ -84,6 +94,55 @@ def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
 
 
 @law(
+    "process/kolmogorov",
+    tolerance=BOUND,
+    local=False,
+    scales=GIVEN,
+    effort=1,
+    size=1,
+    source="Campbell et al. 2022 (arXiv:2205.14987), section 2: Kolmogorov's forward equation; Austin et al. 2021, "
+    "D3PM (arXiv:2107.03006), section 3: the product of the matrices of steps",
+)
+def transitions_evolve(flow: Evolving, batch: Batch) -> Residual:
+    r"""Transition matrices change by their rates, $P_t' = P_t Q_t$, or are products of those of steps,
+    $\bar Q_t = \bar Q_{t-1} Q_t$; in the other order if columns hold the probabilities from one token.
+    """
+    times = shares(batch)
+    found = np.asarray(flow.evolution(times), np.float64)
+    after, rates, rows, columns, time = found.swapaxes(0, 1)
+    if np.isfinite(rows).all():
+        off = min((np.abs(after - one).max((1, 2)) for one in (rows, columns)), key=np.max)
+        note = (
+            f"a matrix differs by {off.max():.4g} from the product of the step's and the one before"
+        )
+        return Residual(np.full(len(batch.x), off.max()), allowed=SINGLE, note=note)
+    left, right = np.random.default_rng(batch.seed + 1).standard_normal((2, after.shape[1]))
+
+    def along(matrices: Array) -> Array:
+        return np.asarray(matrices @ right @ left)
+
+    def measure(some: Array) -> Array:
+        return along(np.asarray(flow.evolution(some), np.float64)[:, 0])
+
+    span = time[:, 0, 0] / times
+    one = min(
+        (
+            slope_compared(measure, times, span, along(claim))
+            for claim in (after @ rates, rates @ after)
+        ),
+        key=lambda one: one.off.max(),
+    )
+    if not one.known.any():
+        raise Undecidable("difference quotients of its transition matrices in time do not converge")
+    at = int(one.off.argmax())
+    note = (
+        f"along random vectors the matrix changes by {one.slope[at]:.6g} a unit of time at time {time[at, 0, 0]:.4g}, "
+        f"by the rates it is {one.claim[at]:.6g}"
+    )
+    return Residual(np.full(len(batch.x), one.off.max()), allowed=1.0, note=note)
+
+
+@law(
     "process/moments",
     tolerance=BOUND,
     local=False,
@@ -95,7 +154,8 @@ def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
 )
 def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
     r"""The mean m and the variance v of noised data solve the moment equations of the stochastic
-    differential equation, $m' = f(m, t)$ and $v' = 2 f' v + g^2$, for a drift linear in each entry.
+    differential equation, $m' = f(m, t)$ and $v' = 2 f' v + g^2$, for a drift linear in each entry, and the
+    mean begins at the data. With noise at time zero, $v' = 2 f' v - g^2$.
     """
     times, rng = shares(batch), np.random.default_rng(batch.seed + 1)
     x = rng.standard_normal((TIMES, ENTRIES))
@@ -105,12 +165,16 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
 
     mean, deviation, _, diffusion, end = moments_at(x, times).swapaxes(0, 1)
     slope = slope_of_drift(moments_at, times)
+
+    def variance_at(some: Array) -> Array:
+        return np.asarray((moments_at(x, some)[:, 1] ** 2).mean(1))
+
+    # Where noise is at time zero, and data at the last, the equation is that of the way from data to noise.
+    turned = bool((np.diff(variance_at(np.sort(times))) < 0).all())
+    gained = -(diffusion**2) if turned else diffusion**2
     claims = {
         "mean": (moments_at(mean, times)[:, 2], lambda at: moments_at(x, at)[:, 0].mean(1)),
-        "variance": (
-            2 * slope * deviation**2 + diffusion**2,
-            lambda at: (moments_at(x, at)[:, 1] ** 2).mean(1),
-        ),
+        "variance": (2 * slope * deviation**2 + gained, variance_at),
     }
     span = (end / times[:, None])[:, 0]  # times are shares of it
     compared = {
@@ -129,6 +193,14 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
         worst = np.maximum(worst, one.off)
     if not known.any():
         raise Undecidable("difference quotients of its moments in time do not converge")
+    first = moments_at(0 * x, np.full(TIMES, FIRST))[:, 0]
+    if (
+        not turned
+        and np.isfinite(first).all()
+        and np.abs(first).max() > MOVED * max(1.0, worst.max())
+    ):
+        note = f"data of zero have the mean {first.flat[np.abs(first).argmax()]:.4g} at time zero"
+        worst = np.maximum(worst, np.abs(first).max() / MOVED)
     return Residual(np.full(len(batch.x), worst.max()), allowed=1.0, note=note)
 
 
@@ -185,43 +257,95 @@ def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) ->
 )
 def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:
     r"""The arrays of a schedule agree: the cumulative products are $A_t = A_{t-1} (1 - \beta_t)$, and the
-    stored roots, complements and previous values are those of $A_t$ and $\beta_t$.
+    stored roots, complements and previous values, and the coefficients of $q(x_{t-1} | x_t, x_0)$, are those
+    of $A_t$ and $\beta_t$.
     """
-    beta, bar, alpha, root, deviation, before = np.asarray(flow.schedule(), np.float64)
-    last = np.concatenate([[1.0], bar[:-1]])
-    beta = np.where(np.isnan(beta), 1 - alpha, beta)
-    pairs = {
-        "of all steps so far": (np.where(beta < CLIPPED, bar, np.nan), last * (1 - beta), last),
-        "of one step": (alpha, 1 - beta, 1.0),
-        "whose root is kept": (root**2, bar, bar),
-        "whose deviation is kept": (deviation**2, 1 - bar, 1.0),
-        "of the steps before": (before, last, last),
-    }
+    kept = dict(zip(SCHEDULE, np.asarray(flow.schedule(), np.float64), strict=True))
     worst, note = 0.0, ""
-    for name, (kept, expected, size) in pairs.items():
-        off = np.abs(kept - expected) / np.maximum(size, 1e-300)
+    for name, (found, expected, size) in array_pairs(kept).items():
+        off = np.abs(found - expected) / np.maximum(size, 1e-300)
         off = np.where(np.isfinite(off), off, 0.0)
         if off.max() > max(worst, SINGLE):
             at = int(off.argmax())
-            note = f"the share {name} is {kept[at]:.6g} at step {at}, by the others it is {expected[at]:.6g}"
+            note = f"the {name} is {found[at]:.6g} at step {at}, by the others it is {expected[at]:.6g}"
         worst = max(worst, float(off.max()))
     return Residual(np.full(len(batch.x), worst), allowed=SINGLE, note=note)
 
 
-# Derivatives of functions of time -> of which.
+def array_pairs(kept: dict[str, Array]) -> dict[str, tuple[Array, Array, Array]]:
+    """Arrays ``(steps,)`` of a schedule, what they are by the others, and the size to which that is meant."""
+    bar, alpha = kept["alpha_bar"], kept["alpha"]
+    last = np.concatenate([[1.0], bar[:-1]])
+    beta = np.where(np.isnan(kept["beta"]), 1 - alpha, kept["beta"])
+    one = np.ones_like(bar)
+    with np.errstate(all="ignore"):
+        step = np.where(np.isnan(beta), 1 - bar / last, beta)
+        # How much of a single number's accuracy differences from one keep.
+        digits = 1 + 2.0**-5 * (1 / (1 - bar) + 1 / step)
+        earlier = digits + 2.0**-5 / (1 - last)
+        later = np.where(np.arange(len(bar)) > 0, 1.0, np.nan)  # before the first step all is known
+        variance = step * (1 - last) / (1 - bar)
+        larger = np.abs(kept["posterior variance"] - step) <= SINGLE * step * digits
+        of_data, of_mixture = (
+            step * np.sqrt(last) / (1 - bar),
+            (1 - last) * np.sqrt(1 - step) / (1 - bar),
+        )
+        logs = np.log(kept["posterior variance"])
+        return {
+            "share of all steps so far": (
+                np.where(beta < CLIPPED, bar, np.nan),
+                last * (1 - beta),
+                last,
+            ),
+            "share of one step": (alpha, 1 - beta, one),
+            "share whose root is kept": (kept["root"] ** 2, bar, bar),
+            "share whose deviation is kept": (kept["deviation"] ** 2, 1 - bar, one),
+            "share of the steps before": (kept["before"], last, last),
+            "inverse root of the share": (kept["1/root"], bar**-0.5, bar**-0.5),
+            "deviation in units of the data": (
+                kept["deviation/root"] ** 2,
+                1 / bar - 1,
+                1 / bar,
+            ),
+            "logarithm of the variance": (
+                np.exp(kept["log complement"]),
+                1 - bar,
+                one,
+            ),
+            "inverse root of the share of one step": (kept["1/root of alpha"] ** -2, 1 - step, one),
+            # Some take the variance of the step itself.
+            "variance of one step back": (
+                np.where(larger.all(), np.nan, kept["posterior variance"]) * later,
+                variance,
+                variance * earlier,
+            ),
+            "logarithm of the variance of one step back": (
+                kept["log posterior variance"] * later,
+                logs,
+                1 + np.abs(logs),
+            ),
+            "coefficient of the data one step back": (
+                kept["posterior of data"] * later,
+                of_data,
+                of_data * earlier,
+            ),
+            "coefficient of the mixture one step back": (
+                kept["posterior of mixture"] * later,
+                of_mixture,
+                of_mixture * earlier,
+            ),
+        }
+
+
+# Derivatives of functions of time -> of which; what they are, in words.
 DERIVATIVES = {
-    "alpha'": "alpha",
-    "sigma'": "sigma",
-    "(log alpha)'": "log alpha",
-    "beta": "integral of beta",
-    "first'": "first",
-    "second'": "second",
+    name: "log alpha" if name == "(log alpha)'" else name.removesuffix("'")
+    for name in TIME_FUNCTIONS
+    if name.endswith("'")
 }
 WORDS = {
-    "first": "the mixture",
-    "second": "the mixture",
-    "first'": "velocity",
-    "second'": "velocity",
+    name: "the velocity" if name in ("first'", "second'") else "a derivative"
+    for name in DERIVATIVES
 }
 
 
@@ -281,7 +405,7 @@ def slopes_in_time(
         compared = slope_compared(
             lambda some, of=of: at(some)[of], times, found["time"] / times, found[name]
         )
-        yield WORDS.get(name, name), found[name], compared.slope, compared.off
+        yield WORDS[name], found[name], compared.slope, compared.off
 
 
 def equal_functions(found: dict[str, Array]) -> Iterator[Claim]:
@@ -319,6 +443,12 @@ def _largest(off: Array) -> float:
     return float(finite.max()) if len(finite) else np.inf
 
 
+# What is predicted, in words.
+PREDICTED = {
+    "x0": "data", "noise": "noise", "v": "velocity", "score": "score", "moments": "mean and the variance",
+}  # fmt: skip
+
+
 @law(
     "process/conversions",
     tolerance=BOUND,
@@ -331,17 +461,19 @@ def _largest(off: Array) -> float:
 )
 def predictions_are_one_another(flow: Converting, batch: Batch) -> Residual:
     r"""Given $x_t = \alpha x_0 + \sigma \epsilon$, the conversions recover the data from the noise and from
-    the velocity, and the noise from the data.
+    the velocity, the noise from the data, and score and noise from each other, $s = -\epsilon / \sigma$.
     """
     rng, at = np.random.default_rng(batch.seed), np.random.default_rng(batch.seed + 1)
-    x, noise = rng.standard_normal((2, TIMES, ENTRIES))
+    # Many clip data that they find to [-1, 1].
+    x, noise = rng.uniform(-0.9, 0.9, (TIMES, ENTRIES)), rng.standard_normal((TIMES, ENTRIES))
     found = np.asarray(flow.conversions(x, noise, at.uniform(0.1, 0.5, TIMES)), np.float64)
-    names = ("data from the noise", "noise from the data", "data from the velocity")
     worst, note = 0.0, ""
-    for name, one, expected in zip(names, found.swapaxes(0, 1), (x, noise, x), strict=True):
+    for (given, wanted), one in zip(CONVERSIONS, found.swapaxes(0, 1), strict=True):
+        expected = x if wanted == "x0" else noise
         off = np.where(np.isfinite(one), np.abs(one - expected), 0.0)
         if off.max() > max(worst, FOUND):
             where = np.unravel_index(off.argmax(), off.shape)
+            name = f"{PREDICTED[wanted]} from the {PREDICTED[given]}"
             note = f"{name}: {one[where]:.6g} is found, where {expected[where]:.6g} was mixed in"
         worst = max(worst, float(off.max()))
     return Residual(np.full(len(batch.x), worst), allowed=FOUND, note=note)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,9 +28,18 @@ TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER = "tensor", "column", "array", "arra
 CALL_FORMS = (TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER)
 # What may precede and follow the name of a quantity.
 BEFORE, AFTER = r"(get|compute|calc|calculate|marginal|prob)*", r"(t|fn|func|function|schedule)*"
-ALPHA = r"(alpha|(mean|signal|data)(coeff?|coefficient|scale|factor|rate)|mean)"
-SIGMA = r"(std|stddev|standarddeviation|sigma|noise(rate|scale|coeff?|coefficient))"
-BETA = r"(beta|ratenoise|noiserate)"
+ALPHA = r"(alpha|(mean|signal|data)(coeff?|coefficient|scale|factor|rate|weight)|mean)"
+STD = r"(std|stddev|standarddeviation)"
+SIGMA = rf"({STD}|sigma|noise(rate|scale|coeff?|coefficient))"
+# Functions that are derivatives of others whose names have no such mark: of which.
+INTEGRANDS = (
+    (r"beta", r"(int|integral|integrated|cumulative)(of)?beta|beta(int|integral)"),
+    (r"ratenoise", r"totalnoise"),
+)
+DERIVATIVE = re.compile(
+    rf"{BEFORE}(d(?P<of>.+?)(dt)?|(?P<function>.+?)(dot|prime|deriv|derivative)){AFTER}"
+)
+PAIRS = tuple(name for name in TIME_FUNCTIONS if name.isdigit())
 LOG = r"(half)?(logsnr|lambda|lam)"
 # Names of quantities, and what is done to reach a quantity: the first that an object has is read.
 QUANTITIES = {
@@ -40,25 +49,12 @@ QUANTITIES = {
         (r"(alphabar|alphas?cumprod|alpha(squared|sq|2))", "root"),
     ),
     "sigma": (
+        (STD, ""),
         (SIGMA, ""),
         (rf"log{SIGMA}", "exp"),
         (r"(var|variance|sigma(squared|sq|2))", "root"),
     ),
-    "alpha'": (
-        (rf"d{ALPHA}t*(dt)?", ""),
-        (rf"{ALPHA}t*(dot|prime|deriv|derivative)", ""),
-    ),
-    "sigma'": (
-        (rf"d{SIGMA}t*(dt)?", ""),
-        (rf"{SIGMA}t*(dot|prime|deriv|derivative)", ""),
-    ),
     "(log alpha)'": ((rf"dlog{ALPHA}t*(dt)?", ""),),
-    "beta": ((BETA, ""),),
-    "integral of beta": (
-        (r"(int|integral|integrated|cumulative)(of)?beta", ""),
-        (r"beta(int|integral)", ""),
-        (r"totalnoise", ""),
-    ),
     "snr": ((r"snr", ""),),
     "log snr": ((LOG, ""),),
     "drift": ((r"drift(coeff?|coefficient)?|f", ""),),
@@ -80,15 +76,13 @@ NOISE = re.compile(r"noise|eps|epsilon|z|e", re.IGNORECASE)
 BETWEEN = re.compile(r"x_?t|xt|x|z_?t", re.IGNORECASE)
 # Quantities of which each set is related, one of which makes functions of time worth reading.
 RELATED = (
-    {"alpha", "alpha'"},
-    {"sigma", "sigma'"},
     {"alpha", "(log alpha)'"},
-    {"beta", "integral of beta"},
     {"alpha", "sigma", "snr"},
     {"alpha", "sigma", "log snr"},
     {"snr", "log snr"},
     {"alpha", "sigma", "data"},
     {"first", "first'"},
+    *({name} for name in PAIRS),
     *({name} for name in TIME_FUNCTIONS if name.startswith("time of")),
 )  # fmt: skip
 
@@ -131,26 +125,28 @@ def _called(
 
     def run(at: Any, some: Mapping[str, Any]) -> Any:
         asked = signatures.required(obj, method)
-        given = [some[one] if one in some else at for one in asked]
-        out = getattr(obj, method)(*given)
+        more = {name: one for name, one in some.items() if name not in asked}
+        out = getattr(obj, method)(*(some.get(one, at) for one in asked), **more)
         if isinstance(entry, int):
             out = out[entry]
         elif entry is not None:
             out = out[entry] if isinstance(out, Mapping) else getattr(out, entry)
-        return torch.as_tensor(out, dtype=None if isinstance(out, torch.Tensor) else times.dtype)
+        return torch.as_tensor(out, dtype=None if isinstance(out, torch.Tensor) else dtype)
+
+    dtype = next((one.dtype for one in points.values()), times.dtype)
 
     if form == NUMBER:
         rows = [
             run(times[row].item(), {name: one[row : row + 1] for name, one in points.items()})
             for row in range(len(times))
         ]
-        return torch.stack([one.detach().reshape(rows[0].shape) for one in rows]).to(times.dtype)
+        return torch.stack([one.detach().reshape(rows[0].shape) for one in rows]).to(dtype)
     axes = max([one.dim() for one in points.values()], default=2)
     at = times.reshape(-1, *[1] * (axes - 1)) if form in (COLUMN, ARRAY_COLUMN) else times
     if form in (ARRAY, ARRAY_COLUMN):
         arrays = {name: one.detach().numpy() for name, one in points.items()}
-        return run(at.detach().numpy(), arrays).to(times.dtype)
-    return run(at, points).detach().to(times.dtype)
+        return run(at.detach().numpy(), arrays).to(dtype)
+    return run(at, points).detach().to(dtype)
 
 
 def for_each(value: Any, points: Any) -> Any:
@@ -204,14 +200,10 @@ def time_readings(obj: Any) -> dict[str, Reading]:
     """Quantities that are functions of time alone, by name."""
     times = tried_times(obj)
     offered: dict[str, tuple[int, Reading]] = {}
-    for method in dict.fromkeys(own_callables(obj)):
-        asked = signatures.required(obj, method)
-        if len(asked) != 1 or not is_time(asked[0]):
-            continue
-        for name, reading in _named_results(obj, method, times):
-            for quantity, row, change in _quantities_of(name):
-                if quantity not in offered or row < offered[quantity][0]:
-                    offered[quantity] = row, replace(reading, change=change)
+    for name, reading in _functions_of_time(obj, times):
+        for quantity, row, change in _quantities_of(name):
+            if quantity not in offered or row < offered[quantity][0]:
+                offered[quantity] = row, replace(reading, change=change)
     found = {
         quantity: reading
         for quantity, (_, reading) in offered.items()
@@ -223,6 +215,35 @@ def time_readings(obj: Any) -> dict[str, Reading]:
         if _is_one(alpha + sigma.square()) and not _is_one(alpha.square() + sigma.square()):
             found["alpha"] = replace(found["alpha"], change="root")
     return found
+
+
+def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, Reading]]:
+    """Names and readings of what methods of a time alone return."""
+    for method in dict.fromkeys(own_callables(obj)):
+        asked = signatures.required(obj, method)
+        if len(asked) == 1 and is_time(asked[0]):
+            yield from _named_results(obj, method, times)
+
+
+def _derivatives(obj: Any) -> Iterator[tuple[Reading, Reading]]:
+    """Functions of time, each with one that is its derivative by its name."""
+    found = dict(_functions_of_time(obj, tried_times(obj)))
+    functions = {_core(name): one for name, one in found.items()}
+    for name, derivative in found.items():
+        marked = DERIVATIVE.fullmatch(normalized_name(name))
+        of = _core(marked["of"] or marked["function"]) if marked else ""
+        integrals = (whole for part, whole in INTEGRANDS if re.fullmatch(part, _core(name)))
+        wholes = [one for whole in integrals for one in functions if re.fullmatch(whole, one)]
+        for one in [of, *wholes]:
+            if one in functions and functions[one] != derivative:
+                yield functions[one], derivative
+
+
+def _core(name: str) -> str:
+    """A name without the words that may precede and follow that of a quantity."""
+    word = normalized_name(name)
+    core = re.fullmatch(f"{BEFORE}(?P<core>.+?){AFTER}", word)
+    return core["core"] if core else word
 
 
 def _is_one(value: Any) -> bool:
@@ -297,11 +318,11 @@ def _mixture_readings(obj: Any) -> dict[str, tuple[Reading, tuple[str, str]]]:
         if len(names) - len(points) != 1:
             continue
         if len(points) == 2 and MIXED.fullmatch(word) and "first" not in found:
-            found |= {"first": one for one in _reading_of(obj, method, points)}
+            found.update(("first", one) for one in _reading_of(obj, method, points))
         if VELOCITY.fullmatch(word) and "first'" not in found:
             points = [one for one in points if not BETWEEN.fullmatch(one)]
             if len(points) == 2:
-                found |= {"first'": one for one in _reading_of(obj, method, points)}
+                found.update(("first'", one) for one in _reading_of(obj, method, points))
     if "first'" in found and ("first" not in found or found["first"][1] != found["first'"][1]):
         del found["first'"]
     return found
@@ -337,6 +358,8 @@ def time_functions_of(obj: Any) -> dict[str, Any]:
     readings = time_readings(obj)
     mixtures = _mixture_readings(obj)
     backs = dict(_ways_back(obj, readings))
+    for place, (function, derivative) in zip(PAIRS, _derivatives(obj), strict=False):
+        readings |= {place: function, f"{place}'": derivative}
     named = {*readings, *mixtures, *backs}
     if "first" in mixtures and any(map(NOISE.fullmatch, mixtures["first"][1])):
         named.add("data")
@@ -344,7 +367,9 @@ def time_functions_of(obj: Any) -> dict[str, Any]:
         return {}
     related = set().union(*(one for one in RELATED if one <= named))
     kept = {
-        name: one for name, one in readings.items() if name in related or name in ("alpha", "sigma")
+        name: one
+        for name, one in readings.items()
+        if name in related or name in ("alpha", "sigma") or name.rstrip("'") in PAIRS
     }
     call = partial(
         time_functions,
