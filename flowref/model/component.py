@@ -76,14 +76,16 @@ class Dialect:
     Processes:
 
     ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
-        the time, or all that are kept; ``evolution(obj, shares) -> (n, 5, tokens, tokens)``: transition
-        matrices, rates, products of steps in both orders, and times, NaN where not offered; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
-        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
-        beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
-        product one step before, NaN where not offered; ``time_functions(obj, shares) -> (n, quantities)``:
-        functions of time, NaN where not offered;
-        ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
-        from velocity; see `flowref.adapters.user.conventions.processes`.
+        the time, or all that are kept;
+    ``evolution(obj, shares) -> (n, 5, tokens, tokens)``: transition matrices, their rates, products of the
+        step's and the one before in both orders, and times;
+    ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard deviation of noised data, drift and
+        diffusion at x, and times;
+    ``schedule(obj) -> (arrays, steps)``: those of `model.call.SCHEDULE`;
+    ``time_functions(obj, shares) -> (n, functions)``: those of `model.call.TIME_FUNCTIONS`;
+    ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
+        what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
+        `flowref.adapters.user.conventions.processes`.
 
     Objects that are immutable, or whose parameters are constrained:
 

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from flowref import check
+from flowref.adapters.user.adapter import recognizes
 from flowref.model import Status, TargetError
+from laws import process_forms
 
 
 class Columns:
@@ -114,10 +116,24 @@ FORMS = (
 
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-@pytest.mark.parametrize(("kind", "law"), FORMS)
+@pytest.mark.parametrize(("kind", "law"), FORMS + process_forms.FORMS)
 def test_a_process_is_read_and_judged(kind: Any, law: str, wrong: bool) -> None:
     """The form in which it is written is found by calls; what is right holds, and what is wrong is not."""
     assert check(kind(wrong), law).status is (Status.VIOLATED if wrong else Status.HOLDS)
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in process_forms.FORMS))
+def test_functions_of_time_are_no_map(kind: Any) -> None:
+    """Functions of time, and methods of data and a time, are not read as a bijection or its inverse."""
+    dialect = recognizes(kind())
+    assert dialect is not None
+    assert dialect.is_process
+
+
+@pytest.mark.parametrize(("kind", "law"), process_forms.UNRELATED)
+def test_what_is_unrelated_is_not_compared(kind: Any, law: str) -> None:
+    """A step of an Euler scheme has no rates that change it, and a volatility is no deviation."""
+    assert check(kind(), law).status is Status.NOT_APPLICABLE
 
 
 class Shifted(Clipped):

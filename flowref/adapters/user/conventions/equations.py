@@ -53,6 +53,10 @@ SINGLE = {
 }
 
 
+# A part, a method, where it is in its result, and what is done to reach it.
+Entry = tuple[str, str, int | str | None, str]
+
+
 def equation_of(obj: Any) -> dict[str, Any]:
     """Moments and equation of an object as a call of a dialect; empty if it has no methods for them."""
     times = tried_times(obj)
@@ -108,7 +112,7 @@ def _pair(
     root, variance = bool(ROOT.search(second)), bool(VARIANCE.search(second))
     if pair or root or variance:
         change = "root" if variance and not root and not pair else ""
-        entries = [(names[0], method, 0, ""), (names[1], method, 1, change)]
+        entries: list[Entry] = [(names[0], method, 0, ""), (names[1], method, 1, change)]
         yield from _working(obj, entries, points, times)
     elif not texts:  # a distribution
         entries = [(names[0], method, "mean", ""), (names[1], method, "stddev", "")]
@@ -116,7 +120,7 @@ def _pair(
 
 
 def _working(
-    obj: Any, entries: Sequence[tuple[str, str, int | str | None, str]], points: Any, times: Any
+    obj: Any, entries: Sequence[Entry], points: Any, times: Any
 ) -> Iterator[tuple[str, Reading]]:
     """Readings in the first form in which all of them can be called."""
     for form in CALL_FORMS:

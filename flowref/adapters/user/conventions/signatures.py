@@ -24,7 +24,7 @@ from flowref.adapters.user.conventions.names import (
 )
 from flowref.model import SpecError, nearest
 
-# Endings by which names of a point's parts differ.
+# Parameters that are times, and endings by which names of a point's parts differ.
 TIME = re.compile(r"(time|timestep|t|tau)s?")
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
 # Frameworks whose classes are bases of users' classes.
