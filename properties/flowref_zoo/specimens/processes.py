@@ -30,7 +30,8 @@ class Tokens:
 
     def transition_matrix(self, t: Any) -> Any:
         """The probabilities of jumps from the start."""
-        kept = torch.exp(-t - 0.5 * t.square())[:, None, None]
+        share = 1.0 if self.defect == "whole-square" else 0.5
+        kept = torch.exp(-t - share * t.square())[:, None, None]
         masked = torch.zeros(5, 5)
         masked[:, -1] = 1.0
         share = kept if self.defect == "lost" else 1 - kept
@@ -112,6 +113,48 @@ class Steps(nn.Module):
         return alpha * x + sigma * v if self.defect == "sign-of-v" else alpha * x - sigma * v
 
 
+class Path:
+    """A path from noise to data along a quarter of a circle."""
+
+    def __init__(self, defect: str = "") -> None:
+        self.defect = defect
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.sin(t * math.pi / 2)
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return torch.cos(t * math.pi / 2)
+
+    def d_alpha(self, t: Any) -> Any:
+        """The derivative of the share of data."""
+        return (1.0 if self.defect == "chain-rule" else math.pi / 2) * self.sigma(t)
+
+    def d_sigma(self, t: Any) -> Any:
+        """The derivative of the share of noise."""
+        return (1 if self.defect == "sign" else -1) * math.pi / 2 * self.alpha(t)
+
+    def snr(self, t: Any) -> Any:
+        """The ratio of signal to noise."""
+        ratio = self.alpha(t).square() / self.sigma(t).square()
+        return 1 / ratio if self.defect == "inverted" else ratio
+
+    def interpolate(self, x0: Any, x1: Any, t: Any) -> Any:
+        """Noise and data mixed."""
+        return self.sigma(t)[:, None] * x0 + self.alpha(t)[:, None] * x1
+
+    def velocity(self, x0: Any, x1: Any, t: Any) -> Any:
+        """How the mixture moves."""
+        first = -self.d_sigma(t) if self.defect == "away" else self.d_sigma(t)
+        return first[:, None] * x0 + self.d_alpha(t)[:, None] * x1
+
+
+def path(defect: str = "") -> Any:
+    """A path with its shares, their derivatives and its velocity."""
+    return Path(defect)
+
+
 def tokens(defect: str = "") -> Any:
     """Rates and transition matrices of tokens."""
     return Tokens(defect)
@@ -129,11 +172,16 @@ def steps(defect: str = "") -> Any:
 
 SPECIMENS = (
     Specimen(
+        "path",
+        dict.fromkeys(("chain-rule", "sign", "inverted", "away"), ("process/schedule[functions]",)),
+    ),
+    Specimen(
         "tokens",
         {
             "mask-leaves": ("process/rates",),
             "sign": ("process/rates",),
             "lost": ("process/transitions",),
+            "whole-square": ("process/kolmogorov",),
         },
     ),
     Specimen(
