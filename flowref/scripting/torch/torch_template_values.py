@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from flowref.backends.torch.scenario_state import FOLDING
+from flowref.loading.written_processes import process_code
 from flowref.model import OPPOSITE, REAL, USER, Support
 from flowref.scripting.case import ReproductionCase
 from flowref.scripting.names import Unwritable
 from flowref.scripting.numbers import number_literal
-from flowref.scripting.torch.process_lines import process_values
 from flowref.scripting.torch.torch_call_lines import example
 from flowref.scripting.torch.torch_object_lines import paths, random_points
 
@@ -100,7 +100,8 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
         mask = facts.coupling.kept
         names["kept"] = str([place for place, kept in enumerate(mask) if kept])
         names["moved"] = str([place for place, kept in enumerate(mask) if not kept])
-    return names | _normalizer_attributes(case) | process_values(case)
+    names |= process_code(case.obj, dialect, case.verdict.reason)
+    return names | _normalizer_attributes(case)
 
 
 def _base_log_factor(support: Support) -> str | None:

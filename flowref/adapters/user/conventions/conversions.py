@@ -17,7 +17,7 @@ from flowref.adapters.user.conventions.time_functions import (
     MIXED,
     NOISE,
     NUMBER,
-    Reading,
+    TimeReading,
     for_each,
     is_time,
     last_time,
@@ -53,7 +53,7 @@ class Conversion(NamedTuple):
 
     given: str
     wanted: str
-    reading: Reading
+    reading: TimeReading
     mixture: str
     prediction: str
 
@@ -61,7 +61,7 @@ class Conversion(NamedTuple):
 class Mixing(NamedTuple):
     """The method that mixes data and noise, with the names of its parameters, and whether its times are steps."""
 
-    reading: Reading
+    reading: TimeReading
     data: str
     noise: str
     steps: bool
@@ -96,7 +96,7 @@ def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
             continue
         for steps in (True, False):
             for form in CALL_FORMS:
-                mixing = Mixing(Reading(method, form), data, noise, steps)
+                mixing = Mixing(TimeReading(method, form), data, noise, steps)
                 try:
                     x, noise_points, times = _tried_points(obj, steps, event)
                     mixed = _mix(obj, mixing, x, noise_points, times)
@@ -141,7 +141,7 @@ def _conversions(obj: Any, mixing: Mixing, event: Sequence[int]) -> Iterator[Con
             prediction = known[0] if len(known) == 1 else points[-1]
             mixture = next((one for one in points if one != prediction), "")
             for form in (mixing.reading.form, *CALL_FORMS):
-                found = Conversion(given, wanted, Reading(method, form), mixture, prediction)
+                found = Conversion(given, wanted, TimeReading(method, form), mixture, prediction)
                 if form != NUMBER and _gives_points(obj, found, mixing, event):
                     yield found
                     break
@@ -174,7 +174,7 @@ def _converted(obj: Any, found: Conversion, mixture: Any, prediction: Any, times
 
 def _mean_and_variance(
     obj: Any, mixing: Mixing, event: Sequence[int]
-) -> tuple[Reading, Reading] | None:
+) -> tuple[TimeReading, TimeReading] | None:
     """Readings of the mean and of the deviation of noised data."""
     for method in dict.fromkeys(own_callables(obj)):
         names = signatures.required(obj, method)
@@ -184,7 +184,7 @@ def _mean_and_variance(
         if len(texts) < 2 or not VARIANCE.search(texts[1]) or ROOT.search(texts[1]):
             continue
         for form in CALL_FORMS:
-            mean, deviation = Reading(method, form, 0), Reading(method, form, 1, "root")
+            mean, deviation = TimeReading(method, form, 0), TimeReading(method, form, 1, "root")
             try:
                 x, _, times = _tried_points(obj, mixing.steps, event)
                 points = {one: x for one in names if not is_time(one)}
@@ -204,7 +204,7 @@ def conversions(
     shares: Any,
     mixing: Mixing,
     rows: Sequence[Conversion],
-    moments: tuple[Reading, Reading] | None,
+    moments: tuple[TimeReading, TimeReading] | None,
     event: Sequence[int],
 ) -> Any:
     """Data x and noise ``(n, 4)`` recovered from their mixture at fractions of the time: ``(n, kinds, 4)`` in the

@@ -13,7 +13,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.conventions.time_functions import (
     CALL_FORMS,
-    Reading,
+    TimeReading,
     for_each,
     is_time,
     last_time,
@@ -62,8 +62,8 @@ def equation_of(obj: Any) -> dict[str, Any]:
     times = tried_times(obj)
     for event in EVENTS:
         points = (1 + times).reshape(-1, *[1] * len(event)).expand(-1, *event).contiguous()
-        found = dict(_functions(obj))
-        for name, reading in _of_points(obj, points, times):
+        found = dict(_of_time(obj))
+        for name, reading in _of_data(obj, points, times):
             found[name] = reading  # methods of data precede functions of time
         drift, diffusion = found.get("drift"), found.get("diffusion")
         if not drift or not diffusion or "deviation" not in found:
@@ -80,13 +80,13 @@ def equation_of(obj: Any) -> dict[str, Any]:
     return {}
 
 
-def _functions(obj: Any) -> Iterator[tuple[str, Reading]]:
+def _of_time(obj: Any) -> Iterator[tuple[str, TimeReading]]:
     known = time_readings(obj)
     for part, (_, names) in SINGLE.items():
         yield from ((part, known[name]) for name in names[::-1] if name in known)
 
 
-def _of_points(obj: Any, points: Any, times: Any) -> Iterator[tuple[str, Reading]]:
+def _of_data(obj: Any, points: Any, times: Any) -> Iterator[tuple[str, TimeReading]]:
     """Parts that methods of data and a time return, those of single ones first."""
     later = []
     for method in dict.fromkeys(own_callables(obj)):
@@ -105,7 +105,7 @@ def _of_points(obj: Any, points: Any, times: Any) -> Iterator[tuple[str, Reading
 
 def _pair(
     obj: Any, method: str, pair: Sequence[str], points: Any, times: Any
-) -> Iterator[tuple[str, Reading]]:
+) -> Iterator[tuple[str, TimeReading]]:
     names = pair or PARTS[:2]
     texts = returned_texts(obj, method)
     second = texts[1] if len(texts) == 2 else ""
@@ -121,11 +121,12 @@ def _pair(
 
 def _working(
     obj: Any, entries: Sequence[Entry], points: Any, times: Any
-) -> Iterator[tuple[str, Reading]]:
+) -> Iterator[tuple[str, TimeReading]]:
     """Readings in the first form in which all of them can be called."""
     for form in CALL_FORMS:
         found = [
-            (part, Reading(method, form, entry, change)) for part, method, entry, change in entries
+            (part, TimeReading(method, form, entry, change))
+            for part, method, entry, change in entries
         ]
         try:
             for part, reading in found:
@@ -139,7 +140,7 @@ def _working(
         return
 
 
-def _leaves_data(obj: Any, found: dict[str, Reading], points: Any, times: Any) -> bool:
+def _leaves_data(obj: Any, found: dict[str, TimeReading], points: Any, times: Any) -> bool:
     """Whether data are their own mean, since there is no drift. A "sigma" that is the diffusion is no deviation."""
     drift, deviation, diffusion = (
         for_each(value_at(obj, found[one], points, times), points)
@@ -148,7 +149,7 @@ def _leaves_data(obj: Any, found: dict[str, Reading], points: Any, times: Any) -
     return not bool(drift.any()) and not bool((deviation == diffusion).all())
 
 
-def value_at(obj: Any, reading: Reading, points: Any, times: Any) -> Any:
+def value_at(obj: Any, reading: TimeReading, points: Any, times: Any) -> Any:
     """What a reading gives for data ``(n, *event)`` at times ``(n,)``."""
     asked = signatures.required(obj, reading.method)
     given = {name: points for name in asked if not is_time(name)}
@@ -156,7 +157,7 @@ def value_at(obj: Any, reading: Reading, points: Any, times: Any) -> Any:
 
 
 def moments(
-    obj: Any, x: Any, shares: Any, parts: Sequence[Reading | None], event: Sequence[int]
+    obj: Any, x: Any, shares: Any, parts: Sequence[TimeReading | None], event: Sequence[int]
 ) -> Any:
     """Mean and standard deviation of data x ``(n, 4)`` at fractions of the time ``(n,)``, drift and
     diffusion at x, and the final time: ``(n, 5, 4)``. Coefficients of mean and drift that are functions of

@@ -20,7 +20,7 @@ from flowref.adapters.user.conventions.equations import equation_of
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.conventions.time_functions import (
     TRIED,
-    Reading,
+    TimeReading,
     is_time,
     last_time,
     time_functions_of,
@@ -120,7 +120,7 @@ def _names_read(call: Any) -> Iterator[str]:
 
 
 def _methods_in(value: Any) -> Iterator[str]:
-    if isinstance(value, Reading):
+    if isinstance(value, TimeReading):
         yield value.method
     elif isinstance(value, tuple):
         for one in value:

@@ -88,7 +88,7 @@ RELATED = (
 
 
 @dataclass(frozen=True)
-class Reading:
+class TimeReading:
     """A quantity by a ``method`` of an object, an ``entry`` of its result by position or name (None for all of
     it), called in a ``form``, after a ``change``: "root", "exp", or none.
     """
@@ -196,10 +196,10 @@ def own_callables(obj: Any) -> Iterator[str]:
 # Functions of time.
 
 
-def time_readings(obj: Any) -> dict[str, Reading]:
+def time_readings(obj: Any) -> dict[str, TimeReading]:
     """Quantities that are functions of time alone, by name."""
     times = tried_times(obj)
-    offered: dict[str, tuple[int, Reading]] = {}
+    offered: dict[str, tuple[int, TimeReading]] = {}
     for name, reading in _functions_of_time(obj, times):
         for quantity, row, change in _quantities_of(name):
             if quantity not in offered or row < offered[quantity][0]:
@@ -217,7 +217,7 @@ def time_readings(obj: Any) -> dict[str, Reading]:
     return found
 
 
-def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, Reading]]:
+def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, TimeReading]]:
     """Names and readings of what methods of a time alone return."""
     for method in dict.fromkeys(own_callables(obj)):
         asked = signatures.required(obj, method)
@@ -225,7 +225,7 @@ def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, Reading]]:
             yield from _named_results(obj, method, times)
 
 
-def _derivatives(obj: Any) -> Iterator[tuple[Reading, Reading]]:
+def _derivatives(obj: Any) -> Iterator[tuple[TimeReading, TimeReading]]:
     """Functions of time, each with one that is its derivative by its name."""
     found = dict(_functions_of_time(obj, tried_times(obj)))
     functions = {_core(name): one for name, one in found.items()}
@@ -259,12 +259,12 @@ def _quantities_of(name: str) -> Iterator[tuple[str, int, str]]:
                 yield quantity, place, change
 
 
-def _named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, Reading]]:
+def _named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, TimeReading]]:
     """Names and readings of the numbers that a method gives for each time."""
     for form in (TENSOR, ARRAY, NUMBER):
         try:
             entries = _entries_of(obj, method, form, times)
-            readings = [(name, Reading(method, form, entry)) for name, entry in entries]
+            readings = [(name, TimeReading(method, form, entry)) for name, entry in entries]
             for _, one in readings:
                 _numbers(one.of(obj, times), times)
         except Exception:  # it takes other times
@@ -308,9 +308,9 @@ def returned_names(obj: Any, method: str) -> list[str]:
 # Mixtures and velocities.
 
 
-def _mixture_readings(obj: Any) -> dict[str, tuple[Reading, tuple[str, str]]]:
+def _mixture_readings(obj: Any) -> dict[str, tuple[TimeReading, tuple[str, str]]]:
     """The mixture of two points at a time, and the velocity of a path between them, with the names of the points."""
-    found: dict[str, tuple[Reading, tuple[str, str]]] = {}
+    found: dict[str, tuple[TimeReading, tuple[str, str]]] = {}
     for method in dict.fromkeys(own_callables(obj)):
         names = signatures.required(obj, method)
         points = [one for one in names if not is_time(one)]
@@ -330,12 +330,12 @@ def _mixture_readings(obj: Any) -> dict[str, tuple[Reading, tuple[str, str]]]:
 
 def _reading_of(
     obj: Any, method: str, points: Sequence[str]
-) -> Iterator[tuple[Reading, tuple[str, str]]]:
+) -> Iterator[tuple[TimeReading, tuple[str, str]]]:
     import torch
 
     times = tried_times(obj)
     for form in CALL_FORMS:
-        reading = Reading(method, form)
+        reading = TimeReading(method, form)
         try:
             given = {
                 name: torch.ones(len(times), 1)
@@ -381,8 +381,8 @@ def time_functions_of(obj: Any) -> dict[str, Any]:
 
 
 def _ways_back(
-    obj: Any, readings: Mapping[str, Reading]
-) -> Iterator[tuple[str, tuple[Reading, str]]]:
+    obj: Any, readings: Mapping[str, TimeReading]
+) -> Iterator[tuple[str, tuple[TimeReading, str]]]:
     """Methods that find the time of a quantity: with the quantity."""
     cores = {"snr": "snr", "log snr": LOG, "sigma": SIGMA}
     for method in dict.fromkeys(own_callables(obj)):
@@ -396,7 +396,7 @@ def _ways_back(
             if not known or not re.fullmatch(BEFORE + f"({BACK.format(core)})" + AFTER, word):
                 continue
             for form in (TENSOR, ARRAY, NUMBER):
-                reading = Reading(method, form)
+                reading = TimeReading(method, form)
                 try:
                     _numbers(reading.of(obj, tried_times(obj)), tried_times(obj))
                 except Exception:  # it takes other numbers
@@ -408,9 +408,9 @@ def _ways_back(
 def time_functions(
     obj: Any,
     shares: Any,
-    readings: Sequence[tuple[str, Reading]],
-    mixtures: Sequence[tuple[str, Reading, tuple[str, str]]],
-    backs: Sequence[tuple[str, Reading, str]],
+    readings: Sequence[tuple[str, TimeReading]],
+    mixtures: Sequence[tuple[str, TimeReading, tuple[str, str]]],
+    backs: Sequence[tuple[str, TimeReading, str]],
 ) -> Any:
     """The quantities `TIME_FUNCTIONS` at fractions of the time ``(n,)``: ``(n, columns)``, nan for missing ones.
     "first" and "second" are the shares of two points in their mixture.

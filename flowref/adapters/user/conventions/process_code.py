@@ -14,15 +14,13 @@ from flowref.adapters.user.conventions.time_functions import (
     COLUMN,
     NUMBER,
     TRIED,
-    Reading,
+    TimeReading,
     is_time,
     last_time,
     tried_times,
 )
+from flowref.model import Dialect
 from flowref.model.call import PROCESS, SCHEDULE
-from flowref.scripting.case import ReproductionCase
-from flowref.scripting.names import Unwritable
-from flowref.scripting.numbers import number_literal
 
 # What arrays of a schedule are by the others, by the words in which a law names them.
 ARRAYS = {
@@ -48,18 +46,24 @@ ARRAYS = {
 PREDICTED = {"data": "x0", "noise": "noise", "velocity": "v", "score": "score"}
 
 
-def process_values(case: ReproductionCase) -> dict[str, str]:
-    """Placeholder -> text for the calls of a process that the object offers; empty for other objects."""
-    if not any(getattr(case.dialect, name) is not None for name in PROCESS):
+class _OfOneRow(Exception):  # no error: its program has no short form
+    """A method that takes one row after the other."""
+
+
+def process_code(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
+    """Placeholder of a program -> text, for the calls of a process that an object ``flow`` offers; those
+    of arrays and conversions are the ones that the ``reason`` of a verdict names. Empty for other objects.
+    """
+    if not any(getattr(dialect, name) is not None for name in PROCESS):
         return {}
-    numbers = tried_times(case.obj).tolist()
+    numbers = [f"{one:.4g}" for one in tried_times(obj).tolist()]
     values = {
-        "times": f"torch.tensor([{', '.join(number_literal(one, 4) for one in numbers)}])",
-        "final": number_literal(last_time(case.obj), 6),
-        "steps": f"torch.tensor({step_indices(case.obj, tried_times(case.obj) / last_time(case.obj)).tolist()})",
+        "times": f"torch.tensor([{', '.join(numbers)}])",
+        "final": repr(last_time(obj)),
+        "steps": f"torch.tensor({step_indices(obj, tried_times(obj) / last_time(obj)).tolist()})",
     }
     for write in (_matrices, _moments, _arrays, _conversions):
-        values |= write(case)
+        values |= write(obj, dialect, reason)
     if "at" in values:
         values["at"] = values[values["at"]]
     asked = values.get("rates", "") + values.get("transitions", "")
@@ -70,11 +74,11 @@ def process_values(case: ReproductionCase) -> dict[str, str]:
     return values | {"clock": "\n".join(lines)}
 
 
-def _matrices(case: ReproductionCase) -> dict[str, str]:
+def _matrices(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     found = {}
     for name in ("rates", "transitions"):
-        if (call := getattr(case.dialect, name)) is not None:
-            some = [_matrix_text(case.obj, *one) for one in call.keywords["asked"]]
+        if (call := getattr(dialect, name)) is not None:
+            some = [_matrix_text(obj, *one) for one in call.keywords["asked"]]
             found[name] = f"torch.cat([{', '.join(some)}])"
     return found
 
@@ -94,10 +98,10 @@ def _matrix_text(obj: Any, name: str, how: str) -> str:
     return f"torch.stack([torch.as_tensor(flow.{name}({', '.join(given)})) for one in {one}])"
 
 
-def reading_text(obj: Any, reading: Reading, times: str, axes: int, **points: str) -> str:
+def reading_text(obj: Any, reading: TimeReading, times: str, axes: int, **points: str) -> str:
     """The call of a reading at ``times``, with the variables of its ``points`` of that many axes, as text."""
     if reading.form == NUMBER:
-        raise Unwritable("it takes one row after the other")
+        raise _OfOneRow
     columns = reading.form in (COLUMN, ARRAY_COLUMN)
     at = f"{times}.reshape({', '.join(['-1', *['1'] * (axes - 1)])})" if columns else times
     arrays = reading.form in (ARRAY, ARRAY_COLUMN)
@@ -121,26 +125,26 @@ def reading_text(obj: Any, reading: Reading, times: str, axes: int, **points: st
     return text + {"root": ".sqrt()", "exp": ".exp()", "": ""}[reading.change]
 
 
-def _moments(case: ReproductionCase) -> dict[str, str]:
-    if case.dialect.moments is None:
+def _moments(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
+    if dialect.moments is None:
         return {}
-    given = case.dialect.moments.keywords
-    event, obj = given["event"], case.obj
+    given = dialect.moments.keywords
+    event = given["event"]
     try:
         parts = [
-            "data" if one is None else _of_points(obj, one, name, len(event) + 1)
+            "data" if one is None else _part_text(obj, one, name, len(event) + 1)
             for name, one in zip(
                 ("mean", "deviation", "drift", "diffusion"), given["parts"], strict=True
             )
         ]
-    except Unwritable:
+    except _OfOneRow:
         return {}
     shape = ", ".join(map(str, (len(TRIED), *event)))
     return {"moments": ", ".join(parts), "points": f"torch.linspace(-1, 1, {4 * len(TRIED)}).reshape({shape})",
             "ones": ", ".join(["-1", *["1"] * len(event)])}  # fmt: skip
 
 
-def _of_points(obj: Any, reading: Reading, part: str, axes: int) -> str:
+def _part_text(obj: Any, reading: TimeReading, part: str, axes: int) -> str:
     text = reading_text(obj, reading, "t", axes)
     of_time = len(required(obj, reading.method)) == 1
     if of_time and part in ("mean", "drift"):
@@ -148,14 +152,14 @@ def _of_points(obj: Any, reading: Reading, part: str, axes: int) -> str:
     return text
 
 
-def _arrays(case: ReproductionCase) -> dict[str, str]:
-    if case.dialect.schedule is None:
+def _arrays(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
+    if dialect.schedule is None:
         return {}
-    names = dict(zip(SCHEDULE, case.dialect.schedule.keywords["names"], strict=True))
+    names = dict(zip(SCHEDULE, dialect.schedule.keywords["names"], strict=True))
     # The longest words first: some begin like others.
     for words in sorted(ARRAYS, key=len, reverse=True):
         kept, expected = ARRAYS[words]
-        if f"the {words} is" in case.verdict.reason and names[kept]:
+        if f"the {words} is" in reason and names[kept]:
             stored = {part: f"torch.as_tensor(flow.{names[part]}).double()" for part in names}
             return {
                 "bar": stored["alpha_bar"],
@@ -167,12 +171,12 @@ def _arrays(case: ReproductionCase) -> dict[str, str]:
     return {}
 
 
-def _conversions(case: ReproductionCase) -> dict[str, str]:
-    if case.dialect.conversions is None:
+def _conversions(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
+    if dialect.conversions is None:
         return {}
-    given = case.dialect.conversions.keywords
+    given = dialect.conversions.keywords
     mixing: Mixing = given["mixing"]
-    found = re.search(r"(\w+) from the (\w+)", case.verdict.reason)
+    found = re.search(r"(\w+) from the (\w+)", reason)
     asked = tuple(PREDICTED.get(one, "") for one in (found[2], found[1])) if found else ()
     axes = len(given["event"]) + 1
     row = next((one for one in given["rows"] if (one.given, one.wanted) == asked), None)
@@ -181,10 +185,10 @@ def _conversions(case: ReproductionCase) -> dict[str, str]:
     shape = ", ".join(map(str, (len(TRIED), *given["event"])))
     try:
         values = {
-            "mixed": _mixture_text(case.obj, mixing, axes, "data", "noise"),
-            "share": _mixture_text(case.obj, mixing, axes, "0 * data", "0 * noise + 1"),
+            "mixed": _mixture_text(obj, mixing, axes, "data", "noise"),
+            "share": _mixture_text(obj, mixing, axes, "0 * data", "0 * noise + 1"),
             "given": {"x0": "data", "noise": "noise", "score": "-noise / share"}.get(row.given, ""),
-            "found": _conversion_text(case.obj, row, axes),
+            "found": _conversion_text(obj, row, axes),
             "wanted": {"x0": "data", "noise": "noise"}.get(row.wanted, "-noise / share"),
             "shape": shape,
             "at": "steps" if mixing.steps else "times",
@@ -193,8 +197,8 @@ def _conversions(case: ReproductionCase) -> dict[str, str]:
         if row.given == "v":
             velocity = next(one for one in given["rows"] if one.wanted == "v")
             made = {velocity.prediction: "noise", velocity.mixture: "data"}
-            values["given"] = reading_text(case.obj, velocity.reading, "at", axes, **made)
-    except Unwritable:
+            values["given"] = reading_text(obj, velocity.reading, "at", axes, **made)
+    except _OfOneRow:
         return {}
     return values
 
