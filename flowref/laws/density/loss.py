@@ -60,6 +60,7 @@ def level_of_dequantization(flow: Dequantizer) -> float:
 @law(
     "density/units[bits-per-dim]",
     key="density/bits-per-dim",
+    version=2,
     about=VOLUME,
     points="data",
     local=False,
@@ -68,7 +69,8 @@ def level_of_dequantization(flow: Dequantizer) -> float:
 )
 def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ for levels $w$ apart; data
-    uniform on $[0, b]$ have $\log_2(b / w)$. If $w$ is not declared, up to a constant.
+    uniform on $[0, b]$ have $\log_2(b / w)$. $w$ is declared, or that of its own dequantization; up to a
+    constant if neither.
     """
     rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)

@@ -18,6 +18,7 @@ FIRST, MOVED = 1e-6, 1e-2
 
 @process_law(
     "process/moments",
+    version=2,
     source="Sarkka and Solin 2019, Applied stochastic differential equations, section 6.1; Song et al. 2021 "
     "(arXiv:2011.13456), appendix B: moments of dx = f x dt + g dW",
 )

@@ -28,6 +28,7 @@ WORDS = {
 
 @process_law(
     "process/schedule",
+    version=2,
     source="Ho et al. 2020, Denoising diffusion probabilistic models (arXiv:2006.11239), section 2",
 )
 def schedule_is_one(flow: Scheduled, batch: Batch) -> Residual:

@@ -19,6 +19,7 @@ PREDICTED = {
 
 @process_law(
     "process/conversions",
+    version=2,
     source="Salimans and Ho 2022, Progressive distillation (arXiv:2202.00512), section 4: predictions of data, noise and "
     "velocity are one another",
 )

@@ -42,7 +42,7 @@ ONE_STEP, ALL_STEPS, EARLY = (
     1e-4,
 )
 # Attributes that count tokens, without which such a matrix may be one of a system of vectors.
-TOKENS = re.compile(r"(num|n)?(classes|categories|tokens|states|symbols)|vocab(ulary)?(size)?|k")
+TOKENS = re.compile(r"(num|n)?(classes|categories|tokens|states|symbols)|vocab(ulary)?(size)?|k|s")
 # How times are asked for, in the order in which it is tried: a tensor of several, or one after the other.
 SEVERAL, SCALAR, NUMBER, COUNTS, COUNT = "several", "scalar", "number", "counts", "count"
 # Arrays of a schedule in discrete time, in the order in which they are given.
