@@ -346,7 +346,7 @@ class Scheduled(Flow, Protocol):
     def schedule(self) -> Call[Array]: ...
 
 
-class Timed(Flow, Protocol):
+class FunctionsOfTime(Flow, Protocol):
     """Functions of time of a process: ``time_functions(shares)``."""
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowref.laws.process.process_law import SINGLE, process_law, shares, slope_compared
 from flowref.model import Array, Batch, Residual
-from flowref.model.abilities import Scheduled, Timed
+from flowref.model.abilities import FunctionsOfTime, Scheduled
 from flowref.model.call import SCHEDULE, TIME_FUNCTIONS
 
 # Variances that are no smaller may have been clipped.
@@ -119,7 +119,7 @@ def array_pairs(kept: dict[str, Array]) -> dict[str, tuple[Array, Array, Array]]
     "is alpha^2 / sigma^2; Lipman et al. 2023, Flow matching (arXiv:2210.02747), section 4: the velocity of a path "
     "is its derivative in time",
 )
-def time_functions_are_one(flow: Timed, batch: Batch) -> Residual:
+def time_functions_are_one(flow: FunctionsOfTime, batch: Batch) -> Residual:
     r"""Functions of time agree: derivatives are derivatives of the shares of data and noise, signal-to-noise
     ratios are $\alpha^2 / \sigma^2$ or $\alpha / \sigma$, mixtures have these shares, the velocity of a path is
     its derivative, and ways back find the time.

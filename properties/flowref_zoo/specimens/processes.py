@@ -30,8 +30,8 @@ class Tokens:
 
     def transition_matrix(self, t: Any) -> Any:
         """The probabilities of jumps from the start."""
-        share = 1.0 if self.defect == "whole-square" else 0.5
-        kept = torch.exp(-t - share * t.square())[:, None, None]
+        growth = 1.0 if self.defect == "whole-square" else 0.5
+        kept = torch.exp(-t - growth * t.square())[:, None, None]
         masked = torch.zeros(5, 5)
         masked[:, -1] = 1.0
         share = kept if self.defect == "lost" else 1 - kept

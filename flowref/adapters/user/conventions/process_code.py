@@ -126,9 +126,10 @@ def reading_text(obj: Any, reading: TimeReading, times: str, axes: int, **points
 
 
 def _moments(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
-    if dialect.moments is None:
+    call: Any = dialect.moments
+    if call is None:
         return {}
-    given = dialect.moments.keywords
+    given = call.keywords
     event = given["event"]
     try:
         parts = [
@@ -153,9 +154,10 @@ def _part_text(obj: Any, reading: TimeReading, part: str, axes: int) -> str:
 
 
 def _arrays(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
-    if dialect.schedule is None:
+    call: Any = dialect.schedule
+    if call is None:
         return {}
-    names = dict(zip(SCHEDULE, dialect.schedule.keywords["names"], strict=True))
+    names = dict(zip(SCHEDULE, call.keywords["names"], strict=True))
     # The longest words first: some begin like others.
     for words in sorted(ARRAYS, key=len, reverse=True):
         kept, expected = ARRAYS[words]
@@ -172,9 +174,10 @@ def _arrays(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
 
 
 def _conversions(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
-    if dialect.conversions is None:
+    call: Any = dialect.conversions
+    if call is None:
         return {}
-    given = dialect.conversions.keywords
+    given = call.keywords
     mixing: Mixing = given["mixing"]
     found = re.search(r"(\w+) from the (\w+)", reason)
     asked = tuple(PREDICTED.get(one, "") for one in (found[2], found[1])) if found else ()
