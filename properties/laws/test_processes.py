@@ -13,6 +13,7 @@ from flowref import check
 from flowref.adapters.user.adapter import recognizes
 from flowref.model import Status, TargetError
 from laws import process_forms
+from laws.process_forms import Form
 
 
 class Columns:
@@ -134,6 +135,37 @@ def test_functions_of_time_are_no_map(kind: Any) -> None:
 def test_what_is_unrelated_is_not_compared(kind: Any, law: str) -> None:
     """A step of an Euler scheme has no rates that change it, and a volatility is no deviation."""
     assert check(kind(), law).status is Status.NOT_APPLICABLE
+
+
+class Counting(Form):
+    """A schedule with methods that do something at a step."""
+
+    saved = 0
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return 1 - t
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return t
+
+    def save(self, step: Any) -> Any:
+        """Writes something."""
+        self.saved += 1
+        return step
+
+    def anneal(self, t: Any) -> Any:
+        """Changes something."""
+        self.saved += 1
+        return t
+
+
+def test_methods_with_other_names_are_not_called() -> None:
+    """A method of a time may do anything; only those whose names mean a quantity are called."""
+    schedule = Counting()
+    recognizes(schedule)
+    assert not schedule.saved
 
 
 class Shifted(Clipped):

@@ -63,6 +63,10 @@ QUANTITIES = {
         (r"((diffusion|dispersion)(coeff?|coefficient)?|g)(squared|sq|2)", "root"),
     ),
 }  # fmt: skip
+# Methods that return several quantities.
+SEVERAL = re.compile(
+    rf"{BEFORE}(call|forward|(alpha|signal|mean)(and)?(sigma|noise|std)|schedule|rates?|shares|coeffs?|coefficients|params?|scheduler?)s?{AFTER}"
+)
 # A way back from a quantity to the time.
 BACK = r"(inv|inverse)({0})|({0})(inv|inverse)|({0})tot|tfrom({0})"
 # Mixtures of two points at a time, and velocities of a path between them.
@@ -218,25 +222,38 @@ def time_readings(obj: Any) -> dict[str, TimeReading]:
 
 
 def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, TimeReading]]:
-    """Names and readings of what methods of a time alone return."""
-    for method in dict.fromkeys(own_callables(obj)):
-        asked = signatures.required(obj, method)
-        if len(asked) == 1 and is_time(asked[0]):
+    """Names and readings of what methods of a time alone return, of those whose names mean a quantity, several
+    of them, or one that stands beside its derivative: others may do anything when they are called.
+    """
+    methods = [
+        method
+        for method in dict.fromkeys(own_callables(obj))
+        if len(asked := signatures.required(obj, method)) == 1 and is_time(asked[0])
+    ]
+    paired = {name for pair in _derivative_names(methods) for name in pair}
+    for method in methods:
+        known = any(_quantities_of(method)) or SEVERAL.fullmatch(normalized_name(method))
+        if known or method in paired:
             yield from _named_results(obj, method, times)
 
 
 def _derivatives(obj: Any) -> Iterator[tuple[TimeReading, TimeReading]]:
     """Functions of time, each with one that is its derivative by its name."""
     found = dict(_functions_of_time(obj, tried_times(obj)))
-    functions = {_core(name): one for name, one in found.items()}
-    for name, derivative in found.items():
+    for function, derivative in _derivative_names([*found]):
+        if found[function] != found[derivative]:
+            yield found[function], found[derivative]
+
+
+def _derivative_names(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names of functions, each with that of its derivative."""
+    functions = {_core(name): name for name in names}
+    for name in names:
         marked = DERIVATIVE.fullmatch(normalized_name(name))
         of = _core(marked["of"] or marked["function"]) if marked else ""
         integrals = (whole for part, whole in INTEGRANDS if re.fullmatch(part, _core(name)))
         wholes = [one for whole in integrals for one in functions if re.fullmatch(whole, one)]
-        for one in [of, *wholes]:
-            if one in functions and functions[one] != derivative:
-                yield functions[one], derivative
+        yield from ((functions[one], name) for one in (of, *wholes) if one in functions)
 
 
 def _core(name: str) -> str:
