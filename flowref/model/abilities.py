@@ -353,6 +353,13 @@ class FunctionsOfTime(Flow, Protocol):
     def time_functions(self) -> Call[Array]: ...
 
 
+class Preconditioned(Flow, Protocol):
+    """The scalings of a preconditioned denoiser: ``scalings(shares)``."""
+
+    @property
+    def scalings(self) -> Call[Array]: ...
+
+
 class Converting(Flow, Protocol):
     """Predictions that are found from each other: ``conversions(x, noise, shares)``."""
 

@@ -38,7 +38,7 @@ CALLS = {
     "trajectory": Signature(("x", "context", "shares"), pair=True),
     "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "evolution": Signature(("shares",)),
     "moments": Signature(("x", "shares")),
-    "schedule": Signature(()), "time_functions": Signature(("shares",)),
+    "schedule": Signature(()), "time_functions": Signature(("shares",)), "scalings": Signature(("shares",)),
     "conversions": Signature(("x", "noise", "shares")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
@@ -50,6 +50,7 @@ PROCESS = (
     "moments",
     "schedule",
     "time_functions",
+    "scalings",
     "conversions",
 )
 # The arrays of the call ``schedule``, and what the call ``conversions`` finds: from what, and what.

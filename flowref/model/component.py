@@ -83,6 +83,8 @@ class Dialect:
         diffusion at x, and times;
     ``schedule(obj) -> (arrays, steps)``: those of `model.call.SCHEDULE`;
     ``time_functions(obj, shares) -> (n, functions)``: those of `model.call.TIME_FUNCTIONS`;
+    ``scalings(obj, shares) -> (n, 4)``: noise levels in units of the data's deviation, and the scalings of
+        a denoiser's skip connection, output (in these units) and input (in their inverse);
     ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
         what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
         `flowref.adapters.user.conventions.processes`.
@@ -130,6 +132,7 @@ class Dialect:
     moments: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
     time_functions: Callable[..., Any] | None = None
+    scalings: Callable[..., Any] | None = None
     conversions: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None

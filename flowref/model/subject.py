@@ -98,7 +98,8 @@ class Subject:
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
     ``rates(shares)``, ``transitions(shares)``, ``evolution(shares)``, ``moments(x, shares)``, ``schedule()``,
-        ``time_functions(shares)``, ``conversions(x, noise, shares)``: of a noising process, as `Dialect` has them;
+        ``time_functions(shares)``, ``scalings(shares)``, ``conversions(x, noise, shares)``: of a noise
+        process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
     ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
@@ -264,6 +265,11 @@ class Subject:
     def time_functions(self) -> Call[Array] | None:
         """Functions of time of a process."""
         return self.calls.get("time_functions")
+
+    @property
+    def scalings(self) -> Call[Array] | None:
+        """The scalings of a preconditioned denoiser."""
+        return self.calls.get("scalings")
 
     @property
     def conversions(self) -> Call[Array] | None:

@@ -426,6 +426,21 @@ class EulerSteps(Form):
         return torch.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
 
 
+class Denoiser(Form):
+    """Scalings that are returned together, with a sign and a shift of the noise level by its least."""
+
+    sigma_data, sigma_min = 0.5, 0.002
+
+    def get_scalings(self, sigma: Any) -> Any:
+        """Of skip connection, output and input."""
+        total = sigma**2 + self.sigma_data**2
+        moved = sigma - self.sigma_min
+        c_skip = self.sigma_data**2 / (moved**2 + self.sigma_data**2)
+        c_out = -moved * (1 if self.wrong else self.sigma_data) / total.sqrt()
+        c_in = 1 / total.sqrt()
+        return c_skip, c_out, c_in
+
+
 # Forms with the laws that judge them.
 FORMS = (
     (Separate, MOMENTS),
@@ -444,6 +459,7 @@ FORMS = (
     (Bridge, FUNCTIONS),
     (Total, FUNCTIONS),
     (Squared, FUNCTIONS),
+    (Denoiser, "process/preconditioning"),
     (Steps, SCHEDULE),
     (Steps, CONVERSIONS),
     (Chain, KOLMOGOROV),

@@ -150,6 +150,43 @@ class Path:
         return first[:, None] * x0 + self.d_alpha(t)[:, None] * x1
 
 
+class Denoiser(nn.Module):
+    """A denoiser whose network has inputs and targets of unit variance."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.sigma_data = defect, 0.5
+        self.net = nn.Conv2d(1, 1, 3, padding=1)
+
+    def total(self, sigma: Any) -> Any:
+        """The variance of noised data."""
+        return sigma**2 + self.sigma_data**2
+
+    def c_skip(self, sigma: Any) -> Any:
+        """The share of the input in the output."""
+        power = 1 if self.defect == "not-squared" else 2
+        return self.sigma_data**power / self.total(sigma)
+
+    def c_out(self, sigma: Any) -> Any:
+        """The scaling of the output."""
+        total = self.total(sigma)
+        return sigma * self.sigma_data / (total if self.defect == "no-root" else total.sqrt())
+
+    def c_in(self, sigma: Any) -> Any:
+        """The scaling of the input."""
+        return 1 / self.total(sigma).sqrt()
+
+    def forward(self, x: Any, sigma: Any) -> Any:
+        """Data from noised ones."""
+        sigma = sigma.reshape(-1, 1, 1, 1)
+        return self.c_skip(sigma) * x + self.c_out(sigma) * self.net(self.c_in(sigma) * x)
+
+
+def denoiser(defect: str = "") -> Any:
+    """A preconditioned denoiser."""
+    return Denoiser(defect)
+
+
 def path(defect: str = "") -> Any:
     """A path with its shares, their derivatives and its velocity."""
     return Path(defect)
@@ -171,6 +208,7 @@ def steps(defect: str = "") -> Any:
 
 
 SPECIMENS = (
+    Specimen("denoiser", dict.fromkeys(("not-squared", "no-root"), ("process/preconditioning",))),
     Specimen(
         "path",
         dict.fromkeys(("chain-rule", "sign", "inverted", "away"), ("process/schedule[functions]",)),

@@ -18,6 +18,7 @@ from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.conversions import conversions_of, step_indices
 from flowref.adapters.user.conventions.equations import equation_of
 from flowref.adapters.user.conventions.names import normalized_name
+from flowref.adapters.user.conventions.preconditioning import scalings_of
 from flowref.adapters.user.conventions.time_functions import (
     TRIED,
     TimeReading,
@@ -79,7 +80,14 @@ STEPWISE = ("beta", "alpha", "1/root of alpha")
 def processes_of(obj: Any) -> dict[str, Any]:
     """The methods of a noise process as calls of a dialect."""
     found: dict[str, Any] = {}
-    for read in (_matrices_of, equation_of, _schedule_of, time_functions_of, conversions_of):
+    for read in (
+        _matrices_of,
+        equation_of,
+        _schedule_of,
+        time_functions_of,
+        scalings_of,
+        conversions_of,
+    ):
         try:
             found |= read(obj)
         except Exception:  # it is asked otherwise, or is something else
@@ -101,6 +109,7 @@ def process_words(dialect: Dialect) -> tuple[str, ...]:
         "moments": "moments and equation",
         "schedule": "schedule",
         "time_functions": "functions of time",
+        "scalings": "preconditioning",
         "conversions": "conversions",
     }
     read = {name: getattr(dialect, name) for name in PROCESS}
@@ -114,7 +123,7 @@ def _names_read(call: Any) -> Iterator[str]:
     """The methods and arrays that a call of a process reads."""
     given = call.keywords
     yield from (name for name, _ in given.get("asked", ()))
-    for part in ("parts", "readings", "mixtures", "backs", "mixing", "rows", "moments"):
+    for part in ("parts", "readings", "mixtures", "backs", "mixing", "rows", "moments", "scales"):
         yield from _methods_in(given.get(part))
     yield from filter(None, given.get("names", ()))
 

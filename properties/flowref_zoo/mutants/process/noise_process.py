@@ -13,6 +13,7 @@ from flowref_zoo.mutants.combinators import multiplied, wrapped
 TOKENS = "flowref_zoo.specimens.processes:tokens"
 EQUATION = "flowref_zoo.specimens.processes:preserving"
 PATH = "flowref_zoo.specimens.processes:path"
+DENOISER = "flowref_zoo.specimens.processes:denoiser"
 STEPS = "flowref_zoo.specimens.processes:steps"
 
 
@@ -44,6 +45,12 @@ def _one_column(call: Callable[..., Array], column: int, factor: float, *inputs:
     found = np.array(call(*inputs), np.float64)
     found[:, column] *= factor
     return found
+
+
+@mutant("process/preconditioning", host=DENOISER, sizes=(0.05, 0.5))
+def output_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """The scaling of the output is off by a factor."""
+    return wrapped(subject, "scalings", _one_column, 2, 1 + size)
 
 
 @mutant("process/schedule[functions]", host=PATH, sizes=(1e-3, 0.5))
