@@ -16,9 +16,9 @@ from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.conversions import conversions_of, step_indices
+from flowref.adapters.user.conventions.denoiser_scalings import scalings_of
 from flowref.adapters.user.conventions.equations import equation_of
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.preconditioning import scalings_of
 from flowref.adapters.user.conventions.time_functions import (
     TRIED,
     TimeReading,
