@@ -441,6 +441,26 @@ class Denoiser(Form):
         return c_skip, c_out, c_in
 
 
+class Geometric(Form):
+    """A geometric Brownian motion, whose diffusion grows with the data."""
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return 0.3 * x
+
+    def diffusion(self, x: Any, t: Any) -> Any:
+        """The diffusion."""
+        return 0.5 * x
+
+    def mean(self, x: Any, t: Any) -> Any:
+        """The mean."""
+        return x * beside(torch.exp(0.3 * t), x)
+
+    def std(self, x: Any, t: Any) -> Any:
+        """The deviation."""
+        return self.mean(x, t).abs() * beside(torch.sqrt(torch.exp(0.25 * t) - 1), x)
+
+
 # Forms with the laws that judge them.
 FORMS = (
     (Separate, MOMENTS),
@@ -465,5 +485,9 @@ FORMS = (
     (Chain, KOLMOGOROV),
     (Jumps, KOLMOGOROV),
 )
-# Those that may not be judged by a law, since what it compares is something else there.
-UNRELATED = ((EulerSteps, KOLMOGOROV), (Volatility, FUNCTIONS))
+# Those that a law may not judge, since what it compares is something else there, and with which status.
+UNRELATED = (
+    (EulerSteps, KOLMOGOROV, "NOT_APPLICABLE"),
+    (Volatility, FUNCTIONS, "NOT_APPLICABLE"),
+    (Geometric, MOMENTS, "INCONCLUSIVE"),
+)

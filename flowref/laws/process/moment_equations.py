@@ -76,13 +76,14 @@ def moments_solve_the_equation(flow: Diffusing, batch: Batch) -> Residual:
 
 def slope_of_drift(moments_at: Callable[[Array, Array], Array], times: Array) -> Array:
     """The slope of a drift in each entry, ``(times, entries)``. Raises `Undecidable` if the drift is not
-    linear, or one entry depends on another.
+    linear, one entry depends on another, or the diffusion on the data.
     """
     rows = np.ones((len(times), ENTRIES))
     one = np.where(np.arange(ENTRIES) == 0, rows, 0.0)
-    none, all_ones, twice, first = (
-        moments_at(points, times)[:, 2] for points in (0 * rows, rows, 2 * rows, one)
-    )
+    found = np.stack([moments_at(points, times) for points in (0 * rows, rows, 2 * rows, one)])
+    none, all_ones, twice, first = found[:, :, 2]
+    if np.ptp(found[:, :, 3], axis=0).max() > STRAIGHT * (1 + np.abs(found[:, :, 3]).max()):
+        raise Undecidable("its diffusion depends on the data")
     slope: Array = all_ones - none
     size = 1 + np.abs(twice)
     bent = np.abs(twice - all_ones - slope) > STRAIGHT * size
