@@ -441,6 +441,39 @@ class Denoiser(Form):
         return c_skip, c_out, c_in
 
 
+class Reverting(Form):
+    """A drift towards a mean, beside the share of data alone, and the weight of a loss called lambda."""
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-1.5 * t)
+
+    def sigma(self, t: Any) -> Any:
+        """The deviation."""
+        return torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+
+    def lambda_t(self, t: Any) -> Any:
+        """The weight."""
+        return self.sigma(t) ** 2
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return -1.5 * (x - 0.3)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return 0.8 + 0 * t
+
+    def noise_to_score(self, noise: Any, t: Any) -> Any:
+        """The score from the noise."""
+        return -noise / beside(self.sigma(t), noise)
+
+    def perturb(self, x: Any, t: Any, noise: Any) -> Any:
+        """The mixture."""
+        alpha = beside(self.alpha(t), x)
+        return 0.3 + (x - 0.3) * alpha + beside(self.sigma(t), x) * noise
+
+
 class Geometric(Form):
     """A geometric Brownian motion, whose diffusion grows with the data."""
 
@@ -490,4 +523,7 @@ UNRELATED = (
     (EulerSteps, KOLMOGOROV, "NOT_APPLICABLE"),
     (Volatility, FUNCTIONS, "NOT_APPLICABLE"),
     (Geometric, MOMENTS, "INCONCLUSIVE"),
+    (Reverting, MOMENTS, "NOT_APPLICABLE"),
+    (Reverting, FUNCTIONS, "HOLDS"),
+    (Reverting, CONVERSIONS, "HOLDS"),
 )

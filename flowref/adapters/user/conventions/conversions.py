@@ -216,7 +216,10 @@ def conversions(
     x, noise = x.reshape(-1, *event), noise.reshape(-1, *event)
     times = _times(obj, shares, mixing.steps)
     mixed = _mix(obj, mixing, x, noise, times)
-    share = _mix(obj, mixing, torch.zeros_like(x), torch.ones_like(x), times)
+    nowhere = torch.zeros_like(x)
+    share = _mix(obj, mixing, nowhere, nowhere + 1, times) - _mix(
+        obj, mixing, nowhere, nowhere, times
+    )
     known = {"x0": x, "noise": noise, "score": -noise / share}
     for row in rows:
         if row.wanted == "v":

@@ -70,6 +70,8 @@ def equation_of(obj: Any) -> dict[str, Any]:
             continue
         if "mean" not in found and not _leaves_data(obj, found, points, times):
             continue
+        if "mean" in found and not _is_affine(obj, found, points, times):
+            continue
         call = partial(moments, parts=tuple(found.get(one) for one in PARTS), event=event)
         try:
             shares = times / last_time(obj)
@@ -138,6 +140,15 @@ def _working(
             continue
         yield from found
         return
+
+
+def _is_affine(obj: Any, found: dict[str, TimeReading], points: Any, times: Any) -> bool:
+    """Whether a mean can be what it is read as: a share of data is the mean only if there is no drift at zero."""
+    if len(signatures.required(obj, found["mean"].method)) > 1:
+        return True
+    if len(signatures.required(obj, found["drift"].method)) == 1:
+        return True
+    return not bool(value_at(obj, found["drift"], 0 * points, times).any())
 
 
 def _leaves_data(obj: Any, found: dict[str, TimeReading], points: Any, times: Any) -> bool:

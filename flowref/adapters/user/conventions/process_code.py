@@ -189,7 +189,10 @@ def _conversions(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     try:
         values = {
             "mixed": _mixture_text(obj, mixing, axes, "data", "noise"),
-            "share": _mixture_text(obj, mixing, axes, "0 * data", "0 * noise + 1"),
+            "share": " - ".join(
+                _mixture_text(obj, mixing, axes, "0 * data", some)
+                for some in ("0 * noise + 1", "0 * noise")
+            ),
             "given": {"x0": "data", "noise": "noise", "score": "-noise / share"}.get(row.given, ""),
             "found": _conversion_text(obj, row, axes),
             "wanted": {"x0": "data", "noise": "noise"}.get(row.wanted, "-noise / share"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
+from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
@@ -28,7 +29,7 @@ TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER = "tensor", "column", "array", "arra
 CALL_FORMS = (TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER)
 # What may precede and follow the name of a quantity.
 BEFORE, AFTER = r"(get|compute|calc|calculate|marginal|prob)*", r"(t|fn|func|function|schedule)*"
-ALPHA = r"(alpha|(mean|signal|data)(coeff?|coefficient|scale|factor|rate|weight)|mean)"
+ALPHA = r"(alpha|(mean|signal|data)(coeff?|coefficient|scale|factor|rate|weight))"
 STD = r"(std|stddev|standarddeviation)"
 SIGMA = rf"({STD}|sigma|noise(rate|scale|coeff?|coefficient))"
 # Functions that are derivatives of others whose names have no such mark: of which.
@@ -67,6 +68,8 @@ QUANTITIES = {
 SEVERAL = re.compile(
     rf"{BEFORE}(call|forward|(alpha|signal|mean)(and)?(sigma|noise|std)|schedule|rates?|shares|coeffs?|coefficients|params?|scheduler?)s?{AFTER}"
 )
+# Names of a logarithm of a ratio that are also those of weights of a loss.
+WEIGHT = re.compile(r"lam")
 # A way back from a quantity to the time.
 BACK = r"(inv|inverse)({0})|({0})(inv|inverse)|({0})tot|tfrom({0})"
 # Mixtures of two points at a time, and velocities of a path between them.
@@ -206,6 +209,8 @@ def time_readings(obj: Any) -> dict[str, TimeReading]:
     offered: dict[str, tuple[int, TimeReading]] = {}
     for name, reading in _functions_of_time(obj, times):
         for quantity, row, change in _quantities_of(name):
+            if WEIGHT.search(normalized_name(name)) and not _takes_logarithm(obj, reading.method):
+                continue
             if quantity not in offered or row < offered[quantity][0]:
                 offered[quantity] = row, replace(reading, change=change)
     found = {
@@ -261,6 +266,12 @@ def _core(name: str) -> str:
     word = normalized_name(name)
     core = re.fullmatch(f"{BEFORE}(?P<core>.+?){AFTER}", word)
     return core["core"] if core else word
+
+
+def _takes_logarithm(obj: Any, method: str) -> bool:
+    """Whether the code of a method names a logarithm, as that of a signal-to-noise ratio does."""
+    names = names_in(inspect.unwrap(getattr(obj, method)))
+    return any("log" in name for name in names)
 
 
 def _is_one(value: Any) -> bool:
@@ -439,18 +450,24 @@ def time_functions(
     found |= {name: _numbers(one.of(obj, times), times) for name, one in readings}
     known = dict(readings)
     one, none = times.new_ones(len(times), 1), times.new_zeros(len(times), 1)
+    mixed: dict[str, Any] = {}
     for name, reading, (first, second) in mixtures:
         for part, given in (
-            (name, {first: one, second: none}),
-            (name.replace("first", "second"), {first: none, second: one}),
+            ("offset", {first: none, second: none}),
+            ("first", {first: one, second: none}),
+            ("second", {first: none, second: one}),
         ):
-            needed = [
-                asked
-                for asked in signatures.required(obj, reading.method)
-                if not is_time(asked) and asked not in given
-            ]
-            between = {asked: found[part.removesuffix("'")].reshape(-1, 1) for asked in needed}
-            found[part] = reading.of(obj, times, **given, **between).reshape(len(times))
+            needed = signatures.required(obj, reading.method)
+            between = {
+                asked: mixed[part] for asked in needed if not is_time(asked) and asked not in given
+            }
+            value = reading.of(obj, times, **given, **between).reshape(-1, 1)
+            if name == "first":
+                mixed[part] = value
+            if part == "offset":
+                offset = value  # of an equation that has a mean of its own
+                continue
+            found[name.replace("first", part)] = (value - offset).reshape(len(times))
         for part, point in (("first", first), ("second", second)):
             if name == "first" and NOISE.fullmatch(point):
                 found |= {

@@ -69,7 +69,8 @@ CONVERSIONS = """
 at = $at
 torch.manual_seed(1)
 data, noise = torch.rand($shape) - 0.5, torch.randn($shape)
-mixed, share = $mixed, $share
+mixed = $mixed
+share = $share
 given = $given
 found, expected = $found, $wanted
 # The law: what was mixed is found again.
