@@ -474,6 +474,47 @@ class Reverting(Form):
         return 0.3 + (x - 0.3) * alpha + beside(self.sigma(t), x) * noise
 
 
+class MeanOfTime(Form):
+    """A mean that is a function of time, beside a drift of data, as some call the share of data."""
+
+    def mean_t_fn(self, times: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-0.5 * times - times**2).unsqueeze(-1)
+
+    def std_fn(self, times: Any) -> Any:
+        """The deviation."""
+        share = 1 if self.wrong else 2
+        return torch.sqrt(1 - torch.exp(-times - share * times**2)).unsqueeze(-1)
+
+    def drift_fn(self, input: Any, times: Any) -> Any:  # as users write it
+        """The drift."""
+        return -beside(0.5 + 2 * times, input) * input
+
+    def diffusion_fn(self, input: Any, times: Any) -> Any:  # as users write it
+        """The diffusion."""
+        return beside(torch.sqrt(1 + 4 * times), input)
+
+
+class AddedDrift(Form):
+    """A drift that is added at each time, and no slope."""
+
+    def drift(self, t: Any) -> Any:
+        """The drift."""
+        return 2 + t
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return 1 + 0 * t
+
+    def mean(self, t: Any) -> Any:
+        """The mean."""
+        return 2 * t + t**2 / 2
+
+    def std(self, t: Any) -> Any:
+        """The deviation."""
+        return t.sqrt()
+
+
 class Geometric(Form):
     """A geometric Brownian motion, whose diffusion grows with the data."""
 
@@ -502,6 +543,7 @@ FORMS = (
     (TimeFirst, MOMENTS),
     (NoiseFirst, MOMENTS),
     (Volatility, MOMENTS),
+    (MeanOfTime, MOMENTS),
     (Arrays, MOMENTS),
     (Gamma, FUNCTIONS),
     (HalfLogarithm, FUNCTIONS),

@@ -208,7 +208,7 @@ class Poisson:
         return 1 + t
 
 
-@pytest.mark.parametrize("kind", [States, Poisson])
+@pytest.mark.parametrize("kind", [States, Poisson, process_forms.AddedDrift])
 def test_what_means_something_else_is_no_process(kind: Any) -> None:
     """Matrices of what counts no tokens, and rates that are no matrices, are not read."""
     with pytest.raises(TargetError, match="no bijection"):

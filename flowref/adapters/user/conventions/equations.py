@@ -14,6 +14,7 @@ from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.conventions.time_functions import (
     CALL_FORMS,
     TimeReading,
+    core_of,
     for_each,
     is_time,
     last_time,
@@ -147,7 +148,8 @@ def _is_affine(obj: Any, found: dict[str, TimeReading], points: Any, times: Any)
     if len(signatures.required(obj, found["mean"].method)) > 1:
         return True
     if len(signatures.required(obj, found["drift"].method)) == 1:
-        return True
+        # A drift that is a function of time alone may be added, where a mean is.
+        return core_of(found["mean"].method) != "mean"
     return not bool(value_at(obj, found["drift"], 0 * points, times).any())
 
 

@@ -47,6 +47,7 @@ QUANTITIES = {
     "alpha": (
         (ALPHA, ""),
         (rf"log{ALPHA}", "exp"),
+        (r"mean", ""),
         (r"(alphabar|alphas?cumprod|alpha(squared|sq|2))", "root"),
     ),
     "sigma": (
@@ -252,16 +253,16 @@ def _derivatives(obj: Any) -> Iterator[tuple[TimeReading, TimeReading]]:
 
 def _derivative_names(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Names of functions, each with that of its derivative."""
-    functions = {_core(name): name for name in names}
+    functions = {core_of(name): name for name in names}
     for name in names:
         marked = DERIVATIVE.fullmatch(normalized_name(name))
-        of = _core(marked["of"] or marked["function"]) if marked else ""
-        integrals = (whole for part, whole in INTEGRANDS if re.fullmatch(part, _core(name)))
+        of = core_of(marked["of"] or marked["function"]) if marked else ""
+        integrals = (whole for part, whole in INTEGRANDS if re.fullmatch(part, core_of(name)))
         wholes = [one for whole in integrals for one in functions if re.fullmatch(whole, one)]
         yield from ((functions[one], name) for one in (of, *wholes) if one in functions)
 
 
-def _core(name: str) -> str:
+def core_of(name: str) -> str:
     """A name without the words that may precede and follow that of a quantity."""
     word = normalized_name(name)
     core = re.fullmatch(f"{BEFORE}(?P<core>.+?){AFTER}", word)
