@@ -55,10 +55,12 @@ STATEMENTS = {
     "sampling/latent-estimator": "An estimator over latents is unbiased.",
     "kernel/follows-contribution": "The contribution of a stochastic layer is the log-ratio of its inverse and forward densities.",
     # Processes that take data to noise.
+    "process/preconditioning": "Scalings of a denoiser give its network inputs and targets of unit variance.",
     "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
     "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
+    "process/kolmogorov": "Transition matrices change by their rates, or are products of those of steps.",
     "process/moments": "Moments of noised data are those of the stochastic differential equation beside them.",
-    "process/schedule": "The arrays of a schedule of noise are those of one process.",
+    "process/schedule": "The arrays, or the functions of time, of a schedule of noise or of a path are those of one process.",
     "process/conversions": "Data, noise and velocity are found from each other.",
     # Random numbers.
     "random/rows-independent": "Noise of the rows of a batch is independent.",

@@ -94,8 +94,11 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         "dequantize": (zeros, zeros),
         "rates": (TRIED,),
         "transitions": (TRIED,),
+        "evolution": (TRIED,),
         "moments": (np.ones((len(TRIED), ENTRIES)), TRIED),
         "schedule": (),
+        "time_functions": (TRIED,),
+        "scalings": (TRIED,),
         "conversions": (*np.ones((2, len(TRIED), ENTRIES)), TRIED),
     }
     name = next((one for one in inputs if getattr(subject, one) is not None), "")

@@ -325,6 +325,13 @@ class Transiting(Flow, Protocol):
     def transitions(self) -> Call[Array]: ...
 
 
+class Evolving(Flow, Protocol):
+    """Probabilities of jumps, beside their rates or steps: ``evolution(shares)``."""
+
+    @property
+    def evolution(self) -> Call[Array]: ...
+
+
 class Diffusing(Flow, Protocol):
     """Moments of noised data, beside drift and diffusion: ``moments(x, shares)``."""
 
@@ -337,6 +344,20 @@ class Scheduled(Flow, Protocol):
 
     @property
     def schedule(self) -> Call[Array]: ...
+
+
+class FunctionsOfTime(Flow, Protocol):
+    """Functions of time of a process: ``time_functions(shares)``."""
+
+    @property
+    def time_functions(self) -> Call[Array]: ...
+
+
+class Preconditioned(Flow, Protocol):
+    """The scalings of a preconditioned denoiser: ``scalings(shares)``."""
+
+    @property
+    def scalings(self) -> Call[Array]: ...
 
 
 class Converting(Flow, Protocol):

@@ -36,12 +36,39 @@ CALLS = {
     "dequantize": Signature(("x", "noise")), "log_det_by_method": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),
     "trajectory": Signature(("x", "context", "shares"), pair=True),
-    "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "moments": Signature(("x", "shares")),
-    "schedule": Signature(()), "conversions": Signature(("x", "noise", "shares")),
+    "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "evolution": Signature(("shares",)),
+    "moments": Signature(("x", "shares")),
+    "schedule": Signature(()), "time_functions": Signature(("shares",)), "scalings": Signature(("shares",)),
+    "conversions": Signature(("x", "noise", "shares")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
 # Those of a process that takes data to noise.
-PROCESS = ("rates", "transitions", "moments", "schedule", "conversions")
+PROCESS = (
+    "rates",
+    "transitions",
+    "evolution",
+    "moments",
+    "schedule",
+    "time_functions",
+    "scalings",
+    "conversions",
+)
+# The arrays of the call ``schedule``, and what the call ``conversions`` finds: from what, and what.
+SCHEDULE = (
+    "beta", "alpha_bar", "alpha", "root", "deviation", "before", "1/root", "deviation/root", "log complement",
+    "1/root of alpha", "posterior variance", "log posterior variance", "posterior of data", "posterior of mixture",
+)  # fmt: skip
+CONVERSIONS = (
+    ("noise", "x0"), ("x0", "noise"), ("v", "x0"), ("v", "noise"), ("score", "x0"), ("x0", "score"), ("score", "noise"),
+    ("noise", "score"), ("moments", "noise"),
+)  # fmt: skip
+# The quantities of the call ``time_functions``, in order: "first" and "second" are the shares of two points in
+# their mixture, "data" and "noise" those of points that are these by name; functions with derivatives.
+TIME_FUNCTIONS = (
+    "time", "alpha", "sigma", "(log alpha)'", "snr", "log snr", "first", "second", "first'", "second'", "data", "noise",
+    "time of snr", "time of squared snr", "time of log snr", "time of sigma",
+    "1", "1'", "2", "2'", "3", "3'", "4", "4'",
+)  # fmt: skip
 # Calls that draw ``n`` points, and calls of points that may draw.
 DRAWING = tuple(name for name, call in CALLS.items() if "n" in call.takes)
 KERNELS = ("push", "pull")

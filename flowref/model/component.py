@@ -76,12 +76,18 @@ class Dialect:
     Processes:
 
     ``rates(obj, shares)``, ``transitions(obj, shares)`` -> ``(any, tokens, tokens)``: matrices at fractions of
-        the time, or all that are kept; ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard
-        deviation of noised data, drift and diffusion at x, and the times; ``schedule(obj) -> (6, steps)``:
-        beta, the cumulative product of 1 - beta, alpha, the roots of the product and of 1 - product, and the
-        product one step before, NaN where not offered;
-        ``conversions(obj, x, noise, shares) -> (n, 3, entries)``: data from noise, noise from data and data
-        from velocity; see `flowref.adapters.user.conventions.processes`.
+        the time, or all that are kept;
+    ``evolution(obj, shares) -> (n, 5, tokens, tokens)``: transition matrices, their rates, products of the
+        step's and the one before in both orders, and times;
+    ``moments(obj, x, shares) -> (n, 5, entries)``: mean and standard deviation of noised data, drift and
+        diffusion at x, and times;
+    ``schedule(obj) -> (arrays, steps)``: those of `model.call.SCHEDULE`;
+    ``time_functions(obj, shares) -> (n, functions)``: those of `model.call.TIME_FUNCTIONS`;
+    ``scalings(obj, shares) -> (n, 4)``: noise levels in units of the data's deviation, and the scalings of
+        a denoiser's skip connection, output (in these units) and input (in their inverse);
+    ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
+        what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
+        `flowref.adapters.user.conventions.processes`.
 
     Objects that are immutable, or whose parameters are constrained:
 
@@ -122,8 +128,11 @@ class Dialect:
     pull: Callable[..., Any] | None = None
     rates: Callable[..., Any] | None = None
     transitions: Callable[..., Any] | None = None
+    evolution: Callable[..., Any] | None = None
     moments: Callable[..., Any] | None = None
     schedule: Callable[..., Any] | None = None
+    time_functions: Callable[..., Any] | None = None
+    scalings: Callable[..., Any] | None = None
     conversions: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None

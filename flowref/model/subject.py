@@ -97,8 +97,9 @@ class Subject:
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
-    ``rates(shares)``, ``transitions(shares)``, ``moments(x, shares)``, ``schedule()``, ``conversions(x, noise,
-        shares)``: of a noising process, as `Dialect` has them;
+    ``rates(shares)``, ``transitions(shares)``, ``evolution(shares)``, ``moments(x, shares)``, ``schedule()``,
+        ``time_functions(shares)``, ``scalings(shares)``, ``conversions(x, noise, shares)``: of a noise
+        process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
     ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
@@ -246,6 +247,11 @@ class Subject:
         return self.calls.get("transitions")
 
     @property
+    def evolution(self) -> Call[Array] | None:
+        """Matrices of probabilities of jumps, beside their rates or steps."""
+        return self.calls.get("evolution")
+
+    @property
     def moments(self) -> Call[Array] | None:
         """Moments of noised data, beside drift and diffusion."""
         return self.calls.get("moments")
@@ -254,6 +260,16 @@ class Subject:
     def schedule(self) -> Call[Array] | None:
         """The arrays of a schedule of noise."""
         return self.calls.get("schedule")
+
+    @property
+    def time_functions(self) -> Call[Array] | None:
+        """Functions of time of a process."""
+        return self.calls.get("time_functions")
+
+    @property
+    def scalings(self) -> Call[Array] | None:
+        """The scalings of a preconditioned denoiser."""
+        return self.calls.get("scalings")
 
     @property
     def conversions(self) -> Call[Array] | None:

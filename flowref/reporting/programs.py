@@ -22,6 +22,7 @@ TORCH = frozenset({
     "map/log-det[differences]", "map/log-det[estimate]", "map/log-det[inverse, estimate]", "map/log-det[inverse]",
     "map/log-det[slopes]", "map/one-to-one", "map/one-to-one[orientation]", "map/promised-jacobian[constant]",
     "map/promised-jacobian[monotone]", "map/promised-jacobian[volume]", "map/singular-jacobian", "mode/protocol",
+    "process/conversions", "process/moments", "process/rates", "process/schedule", "process/transitions",
     "random/rows-independent", "random/rows-independent[duplicates]", "random/seeded[construction]",
     "random/seeded[global-streams]", "random/seeded[two-calls]", "same/copied", "same/copied[after-training]",
     "same/copied[folded]", "same/copied[independence]", "same/history[optimizer-step]", "same/history[other-calls]",

@@ -27,7 +27,8 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
     "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
-    "pull", "rates", "transitions", "moments", "schedule", "conversions",
+    "pull", "rates", "transitions", "evolution", "moments", "schedule", "time_functions", "scalings",
+    "conversions",
 )  # fmt: skip
 MANNERS = {
     "play": "steps on one object, such as training and saving",

@@ -59,8 +59,12 @@ def variants(case: ReproductionCase, templates: Sequence[Template]) -> Iterator[
 
 
 def _template_calls(case: ReproductionCase, template: Template) -> list[str]:
-    """The calls that a template may be about: the one in the verdict's reason, else each."""
+    """The calls that a template may be about: the one in the verdict's reason, else each; an empty name
+    for a noise process, which has none of them.
+    """
     offered = [name for name in CALLS if getattr(case.dialect, name) is not None]
+    if case.dialect.is_process:
+        return [""]
     if case.condition.direction == "inverse":
         return ["inverse"]
     if template.which == "normalizing":

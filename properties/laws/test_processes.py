@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from flowref import check
+from flowref.adapters.user.adapter import recognizes
 from flowref.model import Status, TargetError
+from laws import process_forms
+from laws.process_forms import Form
 
 
 class Columns:
@@ -114,10 +117,57 @@ FORMS = (
 
 
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-@pytest.mark.parametrize(("kind", "law"), FORMS)
+@pytest.mark.parametrize(("kind", "law"), FORMS + process_forms.FORMS)
 def test_a_process_is_read_and_judged(kind: Any, law: str, wrong: bool) -> None:
     """The form in which it is written is found by calls; what is right holds, and what is wrong is not."""
     assert check(kind(wrong), law).status is (Status.VIOLATED if wrong else Status.HOLDS)
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in process_forms.FORMS))
+def test_functions_of_time_are_no_map(kind: Any) -> None:
+    """Functions of time, and methods of data and a time, are not read as a bijection or its inverse."""
+    dialect = recognizes(kind())
+    assert dialect is not None
+    assert dialect.is_process
+
+
+@pytest.mark.parametrize(("kind", "law", "status"), process_forms.UNRELATED)
+def test_what_is_unrelated_is_not_compared(kind: Any, law: str, status: str) -> None:
+    """A step of an Euler scheme has no rates that change it, a volatility is no deviation, and a diffusion that
+    depends on the data has other moments.
+    """
+    assert check(kind(), law).status is Status[status]
+
+
+class Counting(Form):
+    """A schedule with methods that do something at a step."""
+
+    saved = 0
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return 1 - t
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return t
+
+    def save(self, step: Any) -> Any:
+        """Writes something."""
+        self.saved += 1
+        return step
+
+    def anneal(self, t: Any) -> Any:
+        """Changes something."""
+        self.saved += 1
+        return t
+
+
+def test_methods_with_other_names_are_not_called() -> None:
+    """A method of a time may do anything; only those whose names mean a quantity are called."""
+    schedule = Counting()
+    recognizes(schedule)
+    assert not schedule.saved
 
 
 class Shifted(Clipped):
@@ -158,7 +208,7 @@ class Poisson:
         return 1 + t
 
 
-@pytest.mark.parametrize("kind", [States, Poisson])
+@pytest.mark.parametrize("kind", [States, Poisson, process_forms.AddedDrift])
 def test_what_means_something_else_is_no_process(kind: Any) -> None:
     """Matrices of what counts no tokens, and rates that are no matrices, are not read."""
     with pytest.raises(TargetError, match="no bijection"):

@@ -66,6 +66,20 @@ PAIRS = (
     (f"{SCALING}random", "random/seeded[global-streams]"),
     (f"{DENSITY}score-detached", "gradient/input[log-prob]"),
     ("zoo_scores.py:mixture?defect=half", "density/score"),
+    *(
+        (f"zoo_processes.py:{defect.replace(' ', '?defect=')}", f"process/{law}")
+        for defect, law in (
+            ("tokens sign", "rates"),
+            ("tokens mask-leaves", "rates"),
+            ("tokens lost", "transitions"),
+            ("preserving no-root", "moments"),
+            ("preserving variance", "moments"),
+            ("steps one-step-late", "schedule"),
+            ("steps no-root", "schedule"),
+            ("steps undivided", "conversions"),
+            ("steps sign-of-v", "conversions"),
+        )
+    ),
     (f"{COUPLING}batch-statistics-in-conditioner", "same/rows"),
     (f"{RUNNING}updated-in-eval", "effects/state[eval]"),
     (f"{SCALING}first-call", "effects/state[first-call]"),

@@ -18,11 +18,11 @@ from flowref.adapters.user.conventions.call_forms import CallForm, Chosen
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
-from flowref.adapters.user.conventions.processes import processes_of
+from flowref.adapters.user.conventions.processes import methods_read, processes_of
 from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
-from flowref.adapters.user.conventions.signatures import demand
+from flowref.adapters.user.conventions.signatures import demand, takes_time_alone
 from flowref.adapters.user.conventions.user_choices import normalizing_of
 from flowref.adapters.user.facts import describe
 from flowref.model import Adapter, Dialect
@@ -72,6 +72,11 @@ def dialect_of(obj: Any, chosen: Chosen, column: bool = False) -> Dialect | None
     mapping = forward is not None and meant
     process = processes_of(obj)
     mapping = mapping and (invertible or single or not process or "forward" in chosen)
+    if forward is not None and "forward" not in chosen:
+        # f(t) and g(t) of an equation, say, or a schedule that returns the shares of data and noise.
+        weak = not invertible or len(forward.method) == 1
+        timed = weak and takes_time_alone(obj, forward.method or "forward")
+        mapping = mapping and not timed and forward.method not in methods_read(process)
     offered = {name: call for name, call in OPTIONAL.items() if offers(obj, name)} | process
     if offers(obj, "dequantise"):
         offered.setdefault("dequantize", calls.dequantize)

@@ -9,9 +9,10 @@ import numpy as np
 
 from flowref.laws.bijection.oracles import log_det_tolerance
 from flowref.laws.common.arithmetic import finite_rows
+from flowref.laws.common.outcomes import attempt
 from flowref.laws.common.requirements import exact_log_det
 from flowref.model import VOLUME, Array, Batch, Residual, Undecidable, Unsupported, law
-from flowref.model.abilities import BitsPerDim, Density, Flow, Losses
+from flowref.model.abilities import BitsPerDim, Density, Dequantizer, Flow, Losses, offers
 
 
 class BitsPerDimDensity(BitsPerDim, Density, Protocol):
@@ -29,18 +30,37 @@ LOSS = "maximum likelihood: the mean over the batch of -log p(x)"
 
 
 def level_of(flow: Flow) -> float:
-    """The declared distance of two quantization levels in units of the data; 0 if it is not
-    declared.
+    """The distance of two quantization levels in units of the data, as it is declared, or as its own
+    dequantization has it; 0 if neither.
     """
     if flow.promises.get("level"):
         return float(flow.promises["level"])
     declared = flow.facts.preprocessing
-    return declared.bound / declared.bins if declared is not None and declared.bins else 0.0
+    if declared is not None and declared.bins:
+        return declared.bound / declared.bins
+    return level_of_dequantization(flow) if offers(flow, Dequantizer) else 0.0
+
+
+def level_of_dequantization(flow: Dequantizer) -> float:
+    """The distance of the reals of successive levels; 0 if they are not the same distance apart everywhere, or
+    levels stay as they are, and data may be scaled elsewhere.
+    """
+    levels = np.arange(4.0).reshape(4, *[1] * len(flow.event_shape)) * np.ones(
+        (4, *flow.event_shape)
+    )
+    reals, refused = attempt(flow.dequantize, levels, np.full(levels.shape, 0.5))
+    if refused or np.shape(reals) != levels.shape:
+        return 0.0
+    apart = np.diff(np.asarray(reals, np.float64), axis=0)
+    level = float(apart.flat[0])
+    same = np.abs(apart - level).max() < SAME * abs(level)
+    return level if same and 0 < level < 1 else 0.0
 
 
 @law(
     "density/units[bits-per-dim]",
     key="density/bits-per-dim",
+    version=2,
     about=VOLUME,
     points="data",
     local=False,
@@ -49,7 +69,8 @@ def level_of(flow: Flow) -> float:
 )
 def bits_per_dim(flow: BitsPerDimDensity, batch: Batch) -> Residual:
     r"""Bits per dimension are $-(\log p(x) + D \log w) / (D \log 2)$ for levels $w$ apart; data
-    uniform on $[0, b]$ have $\log_2(b / w)$. If $w$ is not declared, up to a constant.
+    uniform on $[0, b]$ have $\log_2(b / w)$. $w$ is declared, or that of its own dequantization; up to a
+    constant if neither.
     """
     rows, size, level = len(batch.x), math.prod(flow.density_shape), level_of(flow)
     density = np.asarray(flow.log_prob(batch.x, batch.context), dtype=np.float64).reshape(rows)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from flowref.backends.torch.scenario_state import FOLDING
+from flowref.loading.written_processes import process_code
 from flowref.model import OPPOSITE, REAL, USER, Support
 from flowref.scripting.case import ReproductionCase
 from flowref.scripting.names import Unwritable
@@ -34,7 +35,7 @@ for _ in range(2):
 
 
 def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
-    """Return placeholder -> text. ``which``: the call that the template is about; ``rows``: number
+    """Return placeholder -> text. ``which``: the call that the template is about, empty for none; ``rows``: number
     of points.
     """
     facts, dialect, shape = case.facts, case.dialect, case.facts.event_shape
@@ -44,7 +45,7 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
     data = _data(case)
     at = {"forward": "x", "inverse": "z"}.get(which, "x" if data == "x" else "data")
     setup = {"z": f"z = {_images(case)}", "data": f"data = {data}"}.get(at, "")
-    start, end = _results(case, which)
+    start, end = _results(case, which) if which else ("", "")
     batch = "x" if data == "x" else "data"
     names = {
         "square": "" if plain else f".reshape({size}, {size})",
@@ -99,6 +100,7 @@ def filling(case: ReproductionCase, which: str, rows: int) -> dict[str, str]:
         mask = facts.coupling.kept
         names["kept"] = str([place for place, kept in enumerate(mask) if kept])
         names["moved"] = str([place for place, kept in enumerate(mask) if not kept])
+    names |= process_code(case.obj, dialect, case.verdict.reason)
     return names | _normalizer_attributes(case)
 
 

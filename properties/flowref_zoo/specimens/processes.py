@@ -30,7 +30,8 @@ class Tokens:
 
     def transition_matrix(self, t: Any) -> Any:
         """The probabilities of jumps from the start."""
-        kept = torch.exp(-t - 0.5 * t.square())[:, None, None]
+        growth = 1.0 if self.defect == "whole-square" else 0.5
+        kept = torch.exp(-t - growth * t.square())[:, None, None]
         masked = torch.zeros(5, 5)
         masked[:, -1] = 1.0
         share = kept if self.defect == "lost" else 1 - kept
@@ -112,6 +113,85 @@ class Steps(nn.Module):
         return alpha * x + sigma * v if self.defect == "sign-of-v" else alpha * x - sigma * v
 
 
+class Path:
+    """A path from noise to data along a quarter of a circle."""
+
+    def __init__(self, defect: str = "") -> None:
+        self.defect = defect
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.sin(t * math.pi / 2)
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return torch.cos(t * math.pi / 2)
+
+    def d_alpha(self, t: Any) -> Any:
+        """The derivative of the share of data."""
+        return (1.0 if self.defect == "chain-rule" else math.pi / 2) * self.sigma(t)
+
+    def d_sigma(self, t: Any) -> Any:
+        """The derivative of the share of noise."""
+        return (1 if self.defect == "sign" else -1) * math.pi / 2 * self.alpha(t)
+
+    def snr(self, t: Any) -> Any:
+        """The ratio of signal to noise."""
+        ratio = self.alpha(t).square() / self.sigma(t).square()
+        return 1 / ratio if self.defect == "inverted" else ratio
+
+    def interpolate(self, x0: Any, x1: Any, t: Any) -> Any:
+        """Noise and data mixed."""
+        return self.sigma(t)[:, None] * x0 + self.alpha(t)[:, None] * x1
+
+    def velocity(self, x0: Any, x1: Any, t: Any) -> Any:
+        """How the mixture moves."""
+        first = -self.d_sigma(t) if self.defect == "away" else self.d_sigma(t)
+        return first[:, None] * x0 + self.d_alpha(t)[:, None] * x1
+
+
+class Denoiser(nn.Module):
+    """A denoiser whose network has inputs and targets of unit variance."""
+
+    def __init__(self, defect: str = "") -> None:
+        super().__init__()
+        self.defect, self.sigma_data = defect, 0.5
+        self.net = nn.Conv2d(1, 1, 3, padding=1)
+
+    def total(self, sigma: Any) -> Any:
+        """The variance of noised data."""
+        return sigma**2 + self.sigma_data**2
+
+    def c_skip(self, sigma: Any) -> Any:
+        """The share of the input in the output."""
+        power = 1 if self.defect == "not-squared" else 2
+        return self.sigma_data**power / self.total(sigma)
+
+    def c_out(self, sigma: Any) -> Any:
+        """The scaling of the output."""
+        total = self.total(sigma)
+        return sigma * self.sigma_data / (total if self.defect == "no-root" else total.sqrt())
+
+    def c_in(self, sigma: Any) -> Any:
+        """The scaling of the input."""
+        return 1 / self.total(sigma).sqrt()
+
+    def forward(self, x: Any, sigma: Any) -> Any:
+        """Data from noised ones."""
+        sigma = sigma.reshape(-1, 1, 1, 1)
+        return self.c_skip(sigma) * x + self.c_out(sigma) * self.net(self.c_in(sigma) * x)
+
+
+def denoiser(defect: str = "") -> Any:
+    """A preconditioned denoiser."""
+    return Denoiser(defect)
+
+
+def path(defect: str = "") -> Any:
+    """A path with its shares, their derivatives and its velocity."""
+    return Path(defect)
+
+
 def tokens(defect: str = "") -> Any:
     """Rates and transition matrices of tokens."""
     return Tokens(defect)
@@ -128,12 +208,18 @@ def steps(defect: str = "") -> Any:
 
 
 SPECIMENS = (
+    Specimen("denoiser", dict.fromkeys(("not-squared", "no-root"), ("process/preconditioning",))),
+    Specimen(
+        "path",
+        dict.fromkeys(("chain-rule", "sign", "inverted", "away"), ("process/schedule[functions]",)),
+    ),
     Specimen(
         "tokens",
         {
             "mask-leaves": ("process/rates",),
             "sign": ("process/rates",),
             "lost": ("process/transitions",),
+            "whole-square": ("process/kolmogorov",),
         },
     ),
     Specimen(

@@ -20,7 +20,12 @@ from flowref.adapters.user.conventions.names import (
     normalized_name,
 )
 from flowref.adapters.user.conventions.roles import forward_call_form
-from flowref.adapters.user.conventions.signatures import attribute, defines_method, required
+from flowref.adapters.user.conventions.signatures import (
+    attribute,
+    defines_method,
+    required,
+    takes_time_alone,
+)
 
 
 def roles_of(obj: Any) -> dict[str, str]:
@@ -69,7 +74,13 @@ def _inverse_method_pairs(obj: Any) -> Iterator[tuple[str, str]]:
         if not LOSSY.match(normalized_name(name))
     }
     named = sorted(methods)
-    found = [(one, other) for one in named for other in named if other in back_of(one)]
+    found = [
+        (one, other)
+        for one in named
+        for other in named
+        if other in back_of(one)
+        and not any(takes_time_alone(obj, methods[name]) for name in (one, other))
+    ]
     there = {one for one, _ in found}
     for one, other in found:
         # x_to_z and z_to_x invert each other: the map is the one that starts from data.

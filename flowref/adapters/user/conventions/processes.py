@@ -5,6 +5,7 @@ read only if calls return what the names promise.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,10 +13,22 @@ from functools import partial
 from typing import Any
 
 from flowref.adapters.common.distribution_functions import names_in
+from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.conversions import conversions_of, step_indices
+from flowref.adapters.user.conventions.denoiser_scalings import scalings_of
+from flowref.adapters.user.conventions.equations import equation_of
 from flowref.adapters.user.conventions.names import normalized_name
+from flowref.adapters.user.conventions.time_functions import (
+    TRIED,
+    TimeReading,
+    is_time,
+    last_time,
+    time_functions_of,
+    tried_times,
+)
 from flowref.model import Dialect
-from flowref.model.call import PROCESS
+from flowref.model.call import PROCESS, SCHEDULE
 
 # Names of matrices of rates, of probabilities of jumps, and of either: those with a negative entry are rates.
 RATES = re.compile(r"(get|compute)?(rate|generator)(mat|matrix|mats|matrices)|rates?")
@@ -23,28 +36,16 @@ TRANSITIONS = re.compile(
     r"(get|compute)?(forward)?transitions?(mat|matrix|mats|matrices|probs?|probability|probabilities)?"
 )
 EITHER = re.compile(r"(get)?q(t|bar|tbar)?(onestep)?(bar)?(mats?|matrix|matrices)?")
-# Attributes that count tokens, without which such a matrix may be one of a system of vectors.
-TOKENS = re.compile(r"(num|n)?(classes|categories|tokens|states|symbols)|vocab(ulary)?(size)?|k")
-# Parameters that are times; attributes that are the last of them, or how many steps there are.
-TIME = re.compile(r"(time|timestep|step|t|tau|ts|tt|s)s?|t\d")
-ENDS = ("T", "t_max", "tmax", "t_end", "end_time", "max_time", "horizon")
-STEPS = (
-    "num_timesteps",
-    "n_timesteps",
-    "timesteps",
-    "num_steps",
-    "n_steps",
-    "num_train_timesteps",
-    "n_T",
-    "N",
-    "T",
+# Those of single steps, and of all steps so far; a share of time so early that nothing has moved yet.
+ONE_STEP, ALL_STEPS, EARLY = (
+    re.compile(r"onestep|single|perstep"),
+    re.compile(r"bar|cum|prod"),
+    1e-4,
 )
+# Attributes that count tokens, without which such a matrix may be one of a system of vectors.
+TOKENS = re.compile(r"(num|n)?(classes|categories|tokens|states|symbols)|vocab(ulary)?(size)?|k|s")
 # How times are asked for, in the order in which it is tried: a tensor of several, or one after the other.
 SEVERAL, SCALAR, NUMBER, COUNTS, COUNT = "several", "scalar", "number", "counts", "count"
-# Methods of a stochastic differential equation: mean and deviation of noised data, and drift and diffusion.
-MARGINAL, EQUATION = ("marginal_prob", "marginal_mean_std"), ("sde", "forward_sde")
-# Events that these are tried at, of four entries: some stretch numbers over images.
-EVENTS = ((4,), (1, 2, 2))
 # Arrays of a schedule in discrete time, in the order in which they are given.
 ARRAYS = {
     "beta": ("betas", "beta"),
@@ -52,36 +53,41 @@ ARRAYS = {
     "alpha": ("alphas", "alpha"),
     "root": ("sqrtalphascumprod", "sqrtalphacumprod", "sqrtalphabar", "sqrtalphabars"),
     "deviation": ("sqrtoneminusalphascumprod", "sqrtoneminusalphacumprod", "sqrtoneminusalphabar"),
-    "before": ("alphascumprodprev", "alphacumprodprev"),
+    "before": ("alphascumprodprev", "alphacumprodprev", "alphabarprev", "alphabarsprev"),
+    "1/root": ("sqrtrecipalphascumprod", "sqrtrecipalphacumprod", "sqrtrecipalphabar"),
+    "deviation/root": (
+        "sqrtrecipm1alphascumprod",
+        "sqrtrecipm1alphacumprod",
+        "sqrtrecipm1alphabar",
+    ),
+    "log complement": (
+        "logoneminusalphascumprod",
+        "logoneminusalphacumprod",
+        "logoneminusalphabar",
+    ),
+    "1/root of alpha": ("sqrtrecipalphas", "sqrtrecipalpha"),
+    "posterior variance": ("posteriorvariance", "posteriorvar"),
+    "log posterior variance": ("posteriorlogvarianceclipped", "posteriorlogvariance"),
+    "posterior of data": ("posteriormeancoef1", "posteriormeancoeff1"),
+    "posterior of mixture": ("posteriormeancoef2", "posteriormeancoeff2"),
 }
+# Functions by which code makes cumulative products and no more.
+PRODUCTS = {"cumprod", "flip", "to", "float", "double", "tensor", "asarray", "as_tensor"}
 # Those that are of one step.
-STEPWISE = ("beta", "alpha")
-# Methods that noise data, and that find them, the noise and the velocity again; each takes points, steps and another point.
-NOISED = ("q_sample", "add_noise_at", "noise_images_at")
-CONVERTED = {
-    "x0": (
-        "predict_start_from_noise",
-        "predict_xstart_from_eps",
-        "_predict_xstart_from_eps",
-        "predict_x0_from_eps",
-    ),
-    "noise": (
-        "predict_noise_from_start",
-        "predict_eps_from_xstart",
-        "_predict_eps_from_xstart",
-        "predict_eps_from_x0",
-    ),
-    "v": ("predict_v", "get_v"),
-    "x0 of v": ("predict_start_from_v", "predict_x0_from_v", "predict_xstart_from_v"),
-}
-# Shares of time at which calls are tried: as many as no axis of what they give has.
-TRIED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+STEPWISE = ("beta", "alpha", "1/root of alpha")
 
 
 def processes_of(obj: Any) -> dict[str, Any]:
     """The methods of a noise process as calls of a dialect."""
     found: dict[str, Any] = {}
-    for read in (_matrices_of, _moments_of, _schedule_of, _conversions_of):
+    for read in (
+        _matrices_of,
+        equation_of,
+        _schedule_of,
+        time_functions_of,
+        scalings_of,
+        conversions_of,
+    ):
         try:
             found |= read(obj)
         except Exception:  # it is asked otherwise, or is something else
@@ -89,25 +95,45 @@ def processes_of(obj: Any) -> dict[str, Any]:
     return found
 
 
+def methods_read(process: Mapping[str, Any]) -> set[str]:
+    """The methods and arrays that the calls of a process read."""
+    return {name for call in process.values() for name in _names_read(call)}
+
+
 def process_words(dialect: Dialect) -> tuple[str, ...]:
     """The methods and arrays that are read, for the summary line of the target."""
-    read = {name: call.keywords for name in PROCESS if (call := getattr(dialect, name)) is not None}
     words = {
         "rates": "rates",
         "transitions": "transition matrices",
+        "evolution": "transition matrices beside rates or steps",
         "moments": "moments and equation",
         "schedule": "schedule",
+        "time_functions": "functions of time",
+        "scalings": "preconditioning",
         "conversions": "conversions",
     }
+    read = {name: getattr(dialect, name) for name in PROCESS}
     names = {
-        name: [
-            *(one for one, _ in given.get("asked", ())),
-            *(given[one] for one in ("marginal", "equation", "noised") if one in given),
-            *filter(None, given.get("names", ())),
-        ]
-        for name, given in read.items()
+        name: dict.fromkeys(_names_read(call)) for name, call in read.items() if call is not None
     }
     return tuple(f"{words[name]}: {', '.join(some)}" for name, some in names.items())
+
+
+def _names_read(call: Any) -> Iterator[str]:
+    """The methods and arrays that a call of a process reads."""
+    given = call.keywords
+    yield from (name for name, _ in given.get("asked", ()))
+    for part in ("parts", "readings", "mixtures", "backs", "mixing", "rows", "moments", "scales"):
+        yield from _methods_in(given.get(part))
+    yield from filter(None, given.get("names", ()))
+
+
+def _methods_in(value: Any) -> Iterator[str]:
+    if isinstance(value, TimeReading):
+        yield value.method
+    elif isinstance(value, tuple):
+        for one in value:
+            yield from _methods_in(one)
 
 
 # Matrices.
@@ -125,7 +151,70 @@ def _matrices_of(obj: Any) -> dict[str, Any]:
             continue
         negative = bool((matrices(obj, _shares(obj), ((name, how),)) < 0).any())
         found[kind or ("rates" if negative else "transitions")].append((name, how))
-    return {kind: partial(matrices, asked=tuple(asked)) for kind, asked in found.items() if asked}
+    calls: dict[str, Any] = {
+        kind: partial(matrices, asked=tuple(asked)) for kind, asked in found.items() if asked
+    }
+    return calls | _evolution_of(obj, found)
+
+
+def _evolution_of(obj: Any, found: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
+    """The call that compares transition matrices with rates, or those of single steps with those of all steps."""
+    shares = _shares(obj)
+    single = [one for one in found["transitions"] if ONE_STEP.search(normalized_name(one[0]))]
+    rest = [one for one in found["transitions"] if one not in single]
+    every = [one for one in rest if ALL_STEPS.search(normalized_name(one[0]))] or rest[:1]
+    single = single or [one for one in rest if one not in every]
+    rates = [
+        one for one in found["rates"] if one[1]
+    ]  # a matrix that is kept may be multiplied by a rate
+    if len(single) == len(every) == 1 and not single[0][1] and not every[0][1]:
+        call = partial(evolution, asked=(every[0], single[0]), stored=True)
+    elif len(rates) == len(rest) == 1 and _is_continuous(obj, rest[0], rates[0]):
+        call = partial(evolution, asked=(rest[0], rates[0]), stored=False)
+    else:
+        return {}
+    try:
+        return {"evolution": call} if call(obj, shares).shape[0] == len(shares) else {}
+    except Exception:  # its tables are of other steps
+        return {}
+
+
+def _is_continuous(obj: Any, transition: tuple[str, str], rate: tuple[str, str]) -> bool:
+    """Whether transition matrices begin with the identity, as those of a time and unlike those of a step."""
+    import torch
+
+    name, how = transition
+    if how not in (SEVERAL, SCALAR, NUMBER) or len(signatures.required(obj, name)) != 1:
+        return False
+    early = EARLY * _shares(obj)
+    first, rates = (matrices(obj, early, (one,)) for one in (transition, rate))
+    moved = (first - torch.eye(first.shape[1])).abs().amax((1, 2))
+    most = 10 * EARLY * last_time(obj) * rates.abs().amax((1, 2))
+    return bool((moved <= most + 1e-6).all())
+
+
+def evolution(obj: Any, shares: Any, asked: Sequence[tuple[str, str]], stored: bool) -> Any:
+    """Transition matrices at fractions of the time ``(n,)``, beside their rates, or, of ``stored`` ones, the
+    products of those one step before with that of the step, in both orders; and the times: ``(n, 5, k, k)``,
+    nan for missing ones.
+    """
+    import torch
+
+    every, one = (matrices(obj, shares, (two,)) for two in asked)
+    if not stored:
+        times = (shares * last_time(obj)).reshape(-1, 1, 1).expand(every.shape)
+        nothing = torch.full_like(every, torch.nan)
+        return torch.stack([every, one, nothing, nothing, times], 1)
+    at = (shares * (len(one) - 1)).long().clamp(1, len(one) - 1)
+    if len(every) == len(one):
+        begins = bool((every[0] - torch.eye(len(every[0])).to(every)).abs().max() < 1e-6)
+        before, step, after = every[at - 1], one[at - 1] if begins else one[at], every[at]
+    elif len(every) == len(one) + 1:
+        before, step, after = every[at], one[at], every[at + 1]
+    else:
+        raise TypeError("its tables are of other steps")
+    nothing = torch.full_like(after, torch.nan)
+    return torch.stack([after, nothing, before @ step, step @ before, nothing], 1)
 
 
 def _counts_tokens(name: str, value: Any) -> bool:
@@ -139,9 +228,7 @@ def _time_form(obj: Any, name: str, sizes: set[int]) -> str | None:
     value = getattr(obj, name)
     if callable(value):
         needed = signatures.required(obj, name)
-        if not 1 <= len(needed) <= 2 or not all(
-            TIME.fullmatch(normalized_name(one)) for one in needed
-        ):
+        if not 1 <= len(needed) <= 2 or not all(is_time(one) for one in needed):
             return None
     for how in (SEVERAL, SCALAR, NUMBER, COUNTS, COUNT) if callable(value) else ("",):
         try:
@@ -173,7 +260,7 @@ def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
 
 def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Iterator[Any]:
     """The result of a method at times; between half the time and the time, if it takes two."""
-    times = _steps(obj, shares) if how in (COUNTS, COUNT) else shares * _last_time(obj)
+    times = step_indices(obj, shares) if how in (COUNTS, COUNT) else shares * last_time(obj)
     needed = len(
         [one for one in inspect.signature(run).parameters.values() if one.default is one.empty]
     )
@@ -190,62 +277,7 @@ def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Itera
 
 
 def _shares(obj: Any) -> Any:
-    import torch
-
-    return torch.tensor(TRIED, dtype=torch.get_default_dtype())
-
-
-def _last_time(obj: Any) -> float:
-    """The final time of a process; 1 if it states none."""
-    values = (signatures.attribute(obj, name) for name in ENDS)
-    return next((float(one) for one in values if type(one) in (int, float) and one > 0), 1.0)
-
-
-def _steps(obj: Any, shares: Any) -> Any:
-    """Step indices at fractions of the number of steps, from 1 on."""
-    values = (signatures.attribute(obj, name) for name in STEPS)
-    count = next((one for one in values if type(one) is int and one > 1), 4)
-    return (shares * count).long().clamp(1, count - 1)
-
-
-# A stochastic differential equation.
-
-
-def _moments_of(obj: Any) -> dict[str, Any]:
-    marginal, equation = (_first(obj, names, 2) for names in (MARGINAL, EQUATION))
-    for event in EVENTS if marginal and equation else ():
-        call = partial(moments, marginal=marginal, equation=equation, event=event)
-        try:
-            shares = _shares(obj)
-            if call(obj, shares.new_ones(len(shares), 4), shares).isfinite().all():
-                return {"moments": call}
-        except Exception:  # it stretches numbers over other axes
-            continue
-    return {}
-
-
-def moments(
-    obj: Any, x: Any, shares: Any, marginal: str, equation: str, event: Sequence[int]
-) -> Any:
-    """Mean and standard deviation of data x ``(n, 4)`` at fractions of the time ``(n,)``, drift and
-    diffusion at x, and the final time: ``(n, 5, 4)``.
-    """
-    import torch
-
-    points, times = x.reshape(-1, *event), shares * _last_time(obj)
-    mean, deviation = getattr(obj, marginal)(points, times)
-    drift, diffusion = getattr(obj, equation)(points, times)
-    if mean.shape != points.shape or drift.shape != points.shape:
-        raise TypeError("its mean and its drift are no points")
-    parts = (mean, deviation, drift, diffusion, times)
-    return torch.stack([_for_each(one, points).detach().reshape(x.shape) for one in parts], 1)
-
-
-def _for_each(value: Any, points: Any) -> Any:
-    """A number per point, or one for all, expanded to the shape of points."""
-    if value.dim() and value.shape != points.shape:
-        value = value.reshape(len(points), *[1] * (points.dim() - 1))
-    return value.expand(points.shape)
+    return tried_times(obj) / last_time(obj)
 
 
 # Schedules in discrete time.
@@ -259,12 +291,14 @@ def _schedule_of(obj: Any) -> dict[str, Any]:
     }
     if not names["beta"] or not names["alpha_bar"]:
         return {}
-    beta, bar = schedule(obj, tuple(names.values()))[:2]
+    beta, bar = schedule(obj, tuple(names[part] for part in SCHEDULE))[:2]
     inside = ((beta > 0) & (beta <= 1)).all() and ((bar >= 0) & (bar <= 1)).all()
     kept = {
-        part: name for part, name in names.items() if part not in STEPWISE or _is_used(obj, name)
+        part: name
+        for part, name in names.items()
+        if part not in STEPWISE or _is_used(obj, name) or _is_product(obj, names["alpha_bar"])
     }
-    call = partial(schedule, names=tuple(kept.get(part, "") for part in ARRAYS))
+    call = partial(schedule, names=tuple(kept.get(part, "") for part in SCHEDULE))
     return {"schedule": call} if bool(inside) else {}
 
 
@@ -281,10 +315,30 @@ def _is_used(obj: Any, name: str) -> bool:
     return not methods or any(name in names_in(inspect.unwrap(one)) for one in methods)
 
 
+def _is_product(obj: Any, name: str) -> bool:
+    """Whether the code sets the cumulative products once, and to a cumulative product: these are not moved."""
+    word = normalized_name(name)
+    trees = (code_of(base) for base in type(obj).__mro__ if base is not object)
+    set_to = [
+        node.value
+        for tree in trees
+        for node in (ast.walk(tree) if tree else ())
+        if isinstance(node, ast.Assign)
+        and word
+        in {normalized_name(getattr(one, "attr", getattr(one, "id", ""))) for one in node.targets}
+        and not isinstance(node.value, ast.Name)
+    ]
+    called = [
+        getattr(node.func, "attr", getattr(node.func, "id", ""))
+        for value in set_to
+        for node in ast.walk(value)
+        if isinstance(node, ast.Call)
+    ]
+    return len(set_to) == 1 and "cumprod" in called and {*called} <= PRODUCTS
+
+
 def schedule(obj: Any, names: Sequence[str]) -> Any:
-    """The arrays of a schedule, ``(6, steps)``, nan for missing ones: betas, cumulative products of alphas,
-    alphas, the roots of the products and of their complements, and the previous products.
-    """
+    """The arrays of a schedule, ``(arrays, steps)`` in the order `SCHEDULE`, nan for missing ones."""
     import torch
 
     arrays = [
@@ -296,70 +350,6 @@ def schedule(obj: Any, names: Sequence[str]) -> Any:
         raise TypeError("it keeps no number for each step")
     nothing = bars.new_full(bars.shape, torch.nan)
     return torch.stack([one if one.shape == bars.shape else nothing for one in arrays])
-
-
-# Predictions.
-
-
-def _conversions_of(obj: Any) -> dict[str, Any]:
-    noised = _first(obj, NOISED, 2, 3)
-    names = {part: _first(obj, words, 3) for part, words in CONVERTED.items()}
-    if not noised or not (names["x0"] or names["noise"] or (names["v"] and names["x0 of v"])):
-        return {}
-    for event in EVENTS:
-        call = partial(conversions, noised=noised, names=tuple(names.values()), event=event)
-        try:
-            shares = _shares(obj)
-            points = shares.new_ones(len(shares), 4)
-            call(obj, points, points / 2, shares)
-            return {"conversions": call}
-        except Exception:  # it takes other points
-            continue
-    return {}
-
-
-def conversions(
-    obj: Any,
-    x: Any,
-    noise: Any,
-    shares: Any,
-    noised: str,
-    names: Sequence[str],
-    event: Sequence[int],
-) -> Any:
-    """Data x and noise ``(n, 4)`` recovered from their mixture at fractions of the steps: data from noise,
-    noise from data, data from the velocity, ``(n, 3, 4)``; nan for missing conversions.
-    """
-    import torch
-
-    points, other, times = x.reshape(-1, *event), noise.reshape(-1, *event), _steps(obj, shares)
-    mixed = getattr(obj, noised)(points, times, other)
-    of_noise, of_data, velocity, of_velocity = names
-    found = [
-        getattr(obj, of_noise)(mixed, times, other) if of_noise else None,
-        getattr(obj, of_data)(mixed, times, points) if of_data else None,
-        getattr(obj, of_velocity)(mixed, times, getattr(obj, velocity)(points, times, other))
-        if velocity and of_velocity
-        else None,
-    ]
-    nothing = torch.full_like(points, torch.nan)
-    parts = [nothing if one is None else one for one in found]
-    if mixed.shape != points.shape or any(one.shape != points.shape for one in parts):
-        raise TypeError("it finds no points")
-    return torch.stack([one.detach().reshape(x.shape) for one in parts], 1)
-
-
-def _first(obj: Any, names: Sequence[str], *needed: int) -> str:
-    """The first of some methods with this number of arguments; empty if there is none."""
-    return next(
-        (
-            name
-            for name in names
-            if callable(signatures.attribute(obj, name))
-            and len(signatures.required(obj, name)) in needed
-        ),
-        "",
-    )
 
 
 def _attributes(obj: Any) -> Mapping[str, Any]:

@@ -25,7 +25,8 @@ from flowref.adapters.user.conventions.names import (
 )
 from flowref.model import SpecError, nearest
 
-# Endings by which names of a point's parts differ.
+# Parameters that are times, and endings by which names of a point's parts differ.
+TIME = re.compile(r"(time|timestep|t|tau)s?")
 ENDING = re.compile(r"(\d|left|right|lower|upper|first|second|a|b|l|r)$")
 # Frameworks whose classes are bases of users' classes.
 FRAMEWORKS = ("torch", "jax", "equinox", "flax", "builtins", "abc")
@@ -67,6 +68,12 @@ def required(obj: Any, method: str) -> list[str]:
         for one in method_parameters(obj, method)
         if one.kind in POSITIONAL and one.default is one.empty
     ]
+
+
+def takes_time_alone(obj: Any, method: str) -> bool:
+    """Whether a method takes a time and no more, by its name, as a schedule of noise does."""
+    asked = required(obj, method)
+    return len(asked) == 1 and bool(TIME.fullmatch(normalized_name(asked[0])))
 
 
 def required_by_name(obj: Any, method: str) -> list[str]:

@@ -14,6 +14,7 @@ from flowref.scripting.torch.templates import (
     density,
     lives,
     mode,
+    processes,
     sampling,
 )
 
@@ -27,4 +28,5 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     **batch_norm.TEMPLATES,
     **sampling.TEMPLATES,
     **contribution.TEMPLATES,
+    **processes.TEMPLATES,
 }

@@ -7,10 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from flowref.model import Array, Subject, mutant
+from flowref.model.call import TIME_FUNCTIONS
 from flowref_zoo.mutants.combinators import multiplied, wrapped
 
 TOKENS = "flowref_zoo.specimens.processes:tokens"
 EQUATION = "flowref_zoo.specimens.processes:preserving"
+PATH = "flowref_zoo.specimens.processes:path"
+DENOISER = "flowref_zoo.specimens.processes:denoiser"
 STEPS = "flowref_zoo.specimens.processes:steps"
 
 
@@ -30,6 +33,36 @@ def rate_added(subject: Subject, size: float = 0.1) -> Subject:
 def transition_added(subject: Subject, size: float = 0.1) -> Subject:
     """A probability is added that no other lacks."""
     return wrapped(subject, "transitions", _one_entry, size)
+
+
+@mutant("process/kolmogorov", host=TOKENS, sizes=(1e-3, 0.5))
+def rates_slowed(subject: Subject, size: float = 0.1) -> Subject:
+    """The rates are off by a factor."""
+    return wrapped(subject, "evolution", _one_column, 1, 1 + size)
+
+
+def _one_column(call: Callable[..., Array], column: int, factor: float, *inputs: Array) -> Array:
+    found = np.array(call(*inputs), np.float64)
+    found[:, column] *= factor
+    return found
+
+
+@mutant("process/preconditioning", host=DENOISER, sizes=(0.05, 0.5))
+def output_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """The scaling of the output is off by a factor."""
+    return wrapped(subject, "scalings", _one_column, 2, 1 + size)
+
+
+@mutant("process/schedule[functions]", host=PATH, sizes=(1e-3, 0.5))
+def derivative_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """A derivative is off by a factor."""
+    return wrapped(subject, "time_functions", _one_column, TIME_FUNCTIONS.index("1'"), 1 + size)
+
+
+@mutant("process/schedule[functions]", host=PATH, sizes=(1e-3, 0.5))
+def ratio_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """The signal-to-noise ratio is off by a factor."""
+    return wrapped(subject, "time_functions", _one_column, TIME_FUNCTIONS.index("snr"), 1 + size)
 
 
 def _one_row(call: Callable[..., Array], row: int, factor: float, *inputs: Array) -> Array:

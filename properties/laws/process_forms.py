@@ -1,0 +1,571 @@
+"""Noise processes as functions of time and of data, in the forms in which they are written; each with a bug."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+MOMENTS, SCHEDULE, FUNCTIONS = "process/moments", "process/schedule", "process/schedule[functions]"
+CONVERSIONS, KOLMOGOROV = "process/conversions", "process/kolmogorov"
+
+
+def beside(number: Any, points: Any) -> Any:
+    """A number for each point, with the axes of points."""
+    return number.reshape(-1, *[1] * (points.ndim - 1))
+
+
+@dataclass
+class Form:
+    """An object that is right, or has its bug."""
+
+    wrong: bool = False
+
+
+class Separate(Form):
+    """Drift, diffusion and the shares of data and noise, each a method."""
+
+    def beta(self, t: Any) -> Any:
+        """The rate of noise."""
+        return 0.1 + 19.9 * t
+
+    def int_beta(self, t: Any) -> Any:
+        """Its integral."""
+        return 0.1 * t + (19.9 if self.wrong else 9.95) * t**2
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-0.05 * t - 4.975 * t**2)
+
+    def sigma(self, t: Any) -> Any:
+        """The deviation of noise."""
+        return torch.sqrt(1 - torch.exp(-0.1 * t - 9.95 * t**2))
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return -0.5 * beside(self.beta(t), x) * x * (2 if self.wrong else 1)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return torch.sqrt(self.beta(t))
+
+
+class Coefficients(Form):
+    """Coefficients that are functions of time alone, until a horizon."""
+
+    horizon = 2.0
+
+    def integral(self, t: Any) -> Any:
+        """The integral of the rate."""
+        return 0.1 * t + 3 * t * t
+
+    def mean_coeff(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-self.integral(t) / 2)
+
+    def std(self, t: Any) -> Any:
+        """The deviation of noise."""
+        return 1 - torch.exp(-self.integral(t))
+
+    def drift_coeff(self, t: Any) -> Any:
+        """The slope of the drift."""
+        return -0.5 * (0.1 + 6 * t)
+
+    def diffusion_coeff(self, t: Any) -> Any:
+        """The diffusion."""
+        left = 1 - torch.exp(-(1 if self.wrong else 2) * self.integral(t))
+        return torch.sqrt((0.1 + 6 * t) * left)
+
+
+class TimeFirst(Form):
+    """Time before data, as solvers have it, and a variance beside the mean."""
+
+    def drift(self, t: Any, y: Any) -> Any:
+        """The drift towards a mean."""
+        return -1.5 * (y - 0.3)
+
+    def diffusion(self, t: Any, y: Any) -> Any:
+        """The diffusion."""
+        return 0.8 * torch.ones_like(y)
+
+    def marginal(self, y: Any, t: Any) -> Any:
+        """Mean and variance."""
+        decay = beside(torch.exp(-1.5 * t), y)
+        mean = 0.3 + (y - (0.0 if self.wrong else 0.3)) * decay
+        var = 0.64 / 3 * (1 - decay**2)
+        return mean, var
+
+
+class NoiseFirst(Form):
+    """Noise at time zero and data at time one."""
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return t
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return 1 - t
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return x / beside(t, x)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion of the way to noise."""
+        return torch.sqrt(2 * (1 - t) + (1 if self.wrong else 2) * (1 - t) ** 2 / t)
+
+
+class Volatility(Form):
+    """A volatility called sigma beside the deviation of what it drives."""
+
+    def sigma(self, t: Any) -> Any:
+        """The volatility."""
+        return 1 + t
+
+    def std(self, t: Any) -> Any:
+        """The deviation."""
+        return torch.sqrt(((1 + t) ** 3 - 1) / (2 if self.wrong else 3))
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """None."""
+        return torch.zeros_like(x)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return self.sigma(t)
+
+
+class Arrays(Form):
+    """Functions of numpy, with single letters for the equation."""
+
+    t_max = 0.99
+
+    def alpha_t(self, t: Any) -> Any:
+        """The share of data."""
+        return np.cos(np.pi * t / 2)
+
+    def sigma_t(self, t: Any) -> Any:
+        """The share of noise."""
+        return np.sin(np.pi * t / 2)
+
+    def f(self, t: Any) -> Any:
+        """The slope of the drift."""
+        return -np.pi / 2 * np.tan(np.pi * t / 2)
+
+    def g(self, t: Any) -> Any:
+        """The diffusion."""
+        return np.sqrt((0.5 if self.wrong else 1) * np.pi * np.tan(np.pi * t / 2))
+
+
+class Gamma(Form):
+    """A signal-to-noise ratio beside its logarithm."""
+
+    def gamma(self, t: Any) -> Any:
+        """Minus its logarithm."""
+        return -8 + 12 * t
+
+    def snr(self, t: Any) -> Any:
+        """The ratio."""
+        return torch.exp(self.gamma(t) if self.wrong else -self.gamma(t))
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.sigmoid(-self.gamma(t)).sqrt()
+
+    def sigma(self, t: Any) -> Any:
+        """The share of noise."""
+        return torch.sigmoid(self.gamma(t)).sqrt()
+
+
+class HalfLogarithm(Form):
+    """Half of the logarithm of a signal-to-noise ratio, with the way back."""
+
+    def marginal_log_mean_coeff(self, t: Any) -> Any:
+        """The logarithm of the share of data."""
+        return -5 * t**2 - 0.05 * t
+
+    def marginal_std(self, t: Any) -> Any:
+        """The share of noise."""
+        return torch.sqrt(1 - torch.exp(2 * self.marginal_log_mean_coeff(t)))
+
+    def marginal_lambda(self, t: Any) -> Any:
+        """Half the logarithm."""
+        return self.marginal_log_mean_coeff(t) - torch.log(self.marginal_std(t))
+
+    def inverse_lambda(self, lamb: Any) -> Any:
+        """The time."""
+        whole = torch.logaddexp(-2 * lamb, torch.zeros_like(lamb)) / 2
+        root = torch.sqrt(0.05**2 + 20 * whole)
+        return (root + 0.05 if self.wrong else root - 0.05) / 10
+
+
+class NoiseLevels(Form):
+    """Noise levels with a derivative and a way back, which are no map and inverse of points."""
+
+    def sigma(self, t: Any) -> Any:
+        """The level."""
+        return (0.3 + 1.5 * t) ** 7
+
+    def sigma_deriv(self, t: Any) -> Any:
+        """Its derivative."""
+        return 7 * (1 if self.wrong else 1.5) * (0.3 + 1.5 * t) ** 6
+
+    def sigma_inv(self, sigma: Any) -> Any:
+        """The time."""
+        return (sigma ** (1 / 7) - 0.3) / 1.5
+
+
+class Pairs(Form):
+    """Shares that are returned with their derivatives, a mixture and its velocity."""
+
+    def compute_alpha_t(self, t: Any) -> Any:
+        """The share of data, with its derivative."""
+        alpha_t = torch.sin(t * math.pi / 2)
+        d_alpha_t = (1 if self.wrong else math.pi / 2) * torch.cos(t * math.pi / 2)
+        return alpha_t, d_alpha_t
+
+    def compute_sigma_t(self, t: Any) -> Any:
+        """The share of noise, with its derivative."""
+        sigma_t = torch.cos(t * math.pi / 2)
+        return sigma_t, -math.pi / 2 * torch.sin(t * math.pi / 2)
+
+
+@dataclass
+class Shares:
+    """What a scheduler returns."""
+
+    alpha_t: Any
+    sigma_t: Any
+    d_alpha_t: Any
+    d_sigma_t: Any
+
+
+class Fields(Form):
+    """A scheduler that is called, and returns named fields."""
+
+    def __call__(self, t: Any) -> Shares:
+        """Shares and derivatives."""
+        slope = 2 * (t if self.wrong else 1 - t)
+        return Shares(1 - (1 - t) ** 2, (1 - t) ** 2, slope, -2 * (1 - t))
+
+
+class Interpolant(Form):
+    """A mixture of two points, whose shares are functions with derivatives."""
+
+    def alpha(self, t: Any) -> Any:
+        """The share of the first."""
+        return 1 - t
+
+    def beta(self, t: Any) -> Any:
+        """The share of the second."""
+        return t
+
+    def gamma(self, t: Any) -> Any:
+        """The share of noise."""
+        return torch.sqrt(2 * t * (1 - t))
+
+    def gamma_dot(self, t: Any) -> Any:
+        """Its derivative."""
+        return (1 - (1 if self.wrong else 2) * t) / self.gamma(t)
+
+    def sigma(self, t: Any) -> Any:
+        """A constant that has nothing of these."""
+        return 0.1 + 0 * t
+
+    def interpolate(self, x0: Any, x1: Any, t: Any) -> Any:
+        """The mixture."""
+        return beside(self.alpha(t), x0) * x0 + beside(self.beta(t), x0) * x1
+
+    def velocity(self, x0: Any, x1: Any, t: Any) -> Any:
+        """Its derivative."""
+        return x1 - x0
+
+
+class Bridge(Form):
+    """A path whose velocity depends on where it is."""
+
+    def compute_mu_t(self, x0: Any, x1: Any, t: Any) -> Any:
+        """The mean."""
+        return beside(t, x0) * x1 + (1 - beside(t, x0)) * x0
+
+    def compute_conditional_flow(self, x0: Any, x1: Any, t: Any, xt: Any) -> Any:
+        """The velocity."""
+        off = xt - self.compute_mu_t(x0, x1, t)
+        t = beside(t, x0)
+        return (1 - 2 * t) / (2 * t * (1 - t)) * off + (x1 + x0 if self.wrong else x1 - x0)
+
+
+class Total(Form):
+    """Total noise and its rate, which are returned together and are no map with its log-det."""
+
+    def rate_noise(self, t: Any) -> Any:
+        """The rate."""
+        return (1 if self.wrong else 0.999) / (1 - 0.999 * t)
+
+    def total_noise(self, t: Any) -> Any:
+        """The integral."""
+        return -torch.log1p(-0.999 * t)
+
+    def forward(self, t: Any) -> Any:
+        """Both."""
+        return self.total_noise(t), self.rate_noise(t)
+
+
+class Squared(Form):
+    """A squared share of data called alpha, static methods, and the mixture that has its root."""
+
+    @staticmethod
+    def get_alpha(t: Any) -> Any:
+        """The squared share."""
+        return torch.cos(t * math.pi / 2) ** 2
+
+    @staticmethod
+    def get_sigma(t: Any) -> Any:
+        """The share of noise."""
+        return torch.sin(t * math.pi / 2)
+
+    def diffuse(self, x: Any, t: Any, noise: Any) -> Any:
+        """The mixture."""
+        alpha = self.get_alpha(t) if self.wrong else self.get_alpha(t).sqrt()
+        return beside(alpha, x) * x + beside(self.get_sigma(t), x) * noise
+
+
+class Steps(Form):
+    """A schedule of numpy with the coefficients of a step back; data that are found are clipped."""
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__(wrong)
+        self.num_steps = 40
+        self.beta = np.linspace(1e-3, 0.1, 40).astype(np.float32)
+        self.alpha = 1 - self.beta
+        self.alpha_bar = np.cumprod(self.alpha)
+        self.alpha_bar_prev = np.append(np.float32(1), self.alpha_bar[:-1])
+        left = 1 - self.alpha_bar
+        earlier = self.alpha_bar if wrong else self.alpha_bar_prev
+        self.posterior_variance = self.beta * (1 - self.alpha_bar_prev) / left
+        self.posterior_mean_coef1 = self.beta * np.sqrt(earlier) / left
+        self.posterior_mean_coef2 = (1 - self.alpha_bar_prev) * np.sqrt(self.alpha) / left
+
+    def bar(self, t: Any, x: Any) -> Any:
+        """The share of all steps so far."""
+        return beside(self.alpha_bar[t], x)
+
+    def q_sample(self, x: Any, t: Any, noise: Any = None) -> Any:
+        """The mixture."""
+        noise = np.random.randn(*x.shape) if noise is None else noise
+        return np.sqrt(self.bar(t, x)) * x + np.sqrt(1 - self.bar(t, x)) * noise
+
+    def q_mean_variance(self, x: Any, t: Any) -> Any:
+        """Mean and variance of noised data."""
+        variance = 1 - self.bar(t, x)
+        return np.sqrt(self.bar(t, x)) * x, np.sqrt(variance) if self.wrong else variance
+
+    def eps_to_x0(self, x_t: Any, t: Any, eps: Any) -> Any:
+        """Data from the noise."""
+        found = (x_t - np.sqrt(1 - self.bar(t, x_t)) * eps) / np.sqrt(self.bar(t, x_t))
+        return found.clip(-1, 1)
+
+    def noise_to_score(self, noise: Any, t: Any) -> Any:
+        """The score from the noise."""
+        left = 1 - self.bar(t, noise)
+        return -noise / (left if self.wrong else np.sqrt(left))
+
+
+class Chain(Form):
+    """Transition matrices of steps, and of all steps so far."""
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__(wrong)
+        self.num_classes = 3
+        shares = torch.linspace(0.01, 0.4, 25, dtype=torch.float64)[:, None, None]
+        one = (1 - shares) * torch.eye(3) + shares * torch.tensor([0.5, 0.3, 0.2])
+        every = [one[0]]
+        for step in range(1, 25):
+            every.append(every[-1] @ one[step - wrong])
+        self.q_one_step_mats, self.q_mats = one, torch.stack(every)
+
+
+class Jumps(Form):
+    """Rates that grow with time, the transition matrices that they make, and a matrix that they multiply."""
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__(wrong)
+        self.num_states = 3
+        rates = torch.tensor([[0.0, 0.4, 0.1], [0.3, 0.0, 0.9], [0.2, 0.5, 0.0]]).double()
+        self.rate_matrix = rates - torch.diag(rates.sum(1))
+
+    def rate(self, t: Any) -> Any:
+        """The rates."""
+        return (0.5 + 3 * t)[:, None, None] * self.rate_matrix
+
+    def transition(self, t: Any) -> Any:
+        """The probabilities from the start."""
+        whole = 0.5 * t + (3.0 if self.wrong else 1.5) * t**2
+        return torch.matrix_exp(whole[:, None, None] * self.rate_matrix)
+
+
+class EulerSteps(Form):
+    """Transition matrices of a short step, which change by no rate."""
+
+    num_states = 3
+
+    def __init__(self, wrong: bool = False) -> None:
+        super().__init__(wrong)
+        self.num_classes = 3
+
+    def rate(self, t: Any) -> Any:
+        """The rates."""
+        return (1 + t)[:, None, None] * (torch.ones(3, 3) / 3 - torch.eye(3))
+
+    def transition_matrix(self, t: Any) -> Any:
+        """The probabilities of a step."""
+        return torch.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
+
+
+class Denoiser(Form):
+    """Scalings that are returned together, with a sign and a shift of the noise level by its least."""
+
+    sigma_data, sigma_min = 0.5, 0.002
+
+    def get_scalings(self, sigma: Any) -> Any:
+        """Of skip connection, output and input."""
+        total = sigma**2 + self.sigma_data**2
+        moved = sigma - self.sigma_min
+        c_skip = self.sigma_data**2 / (moved**2 + self.sigma_data**2)
+        c_out = -moved * (1 if self.wrong else self.sigma_data) / total.sqrt()
+        c_in = 1 / total.sqrt()
+        return c_skip, c_out, c_in
+
+
+class Reverting(Form):
+    """A drift towards a mean, beside the share of data alone, and the weight of a loss called lambda."""
+
+    def alpha(self, t: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-1.5 * t)
+
+    def sigma(self, t: Any) -> Any:
+        """The deviation."""
+        return torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+
+    def lambda_t(self, t: Any) -> Any:
+        """The weight."""
+        return self.sigma(t) ** 2
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return -1.5 * (x - 0.3)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return 0.8 + 0 * t
+
+    def noise_to_score(self, noise: Any, t: Any) -> Any:
+        """The score from the noise."""
+        return -noise / beside(self.sigma(t), noise)
+
+    def perturb(self, x: Any, t: Any, noise: Any) -> Any:
+        """The mixture."""
+        alpha = beside(self.alpha(t), x)
+        return 0.3 + (x - 0.3) * alpha + beside(self.sigma(t), x) * noise
+
+
+class MeanOfTime(Form):
+    """A mean that is a function of time, beside a drift of data, as some call the share of data."""
+
+    def mean_t_fn(self, times: Any) -> Any:
+        """The share of data."""
+        return torch.exp(-0.5 * times - times**2).unsqueeze(-1)
+
+    def std_fn(self, times: Any) -> Any:
+        """The deviation."""
+        share = 1 if self.wrong else 2
+        return torch.sqrt(1 - torch.exp(-times - share * times**2)).unsqueeze(-1)
+
+    def drift_fn(self, input: Any, times: Any) -> Any:  # as users write it
+        """The drift."""
+        return -beside(0.5 + 2 * times, input) * input
+
+    def diffusion_fn(self, input: Any, times: Any) -> Any:  # as users write it
+        """The diffusion."""
+        return beside(torch.sqrt(1 + 4 * times), input)
+
+
+class AddedDrift(Form):
+    """A drift that is added at each time, and no slope."""
+
+    def drift(self, t: Any) -> Any:
+        """The drift."""
+        return 2 + t
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return 1 + 0 * t
+
+    def mean(self, t: Any) -> Any:
+        """The mean."""
+        return 2 * t + t**2 / 2
+
+    def std(self, t: Any) -> Any:
+        """The deviation."""
+        return t.sqrt()
+
+
+class Geometric(Form):
+    """A geometric Brownian motion, whose diffusion grows with the data."""
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return 0.3 * x
+
+    def diffusion(self, x: Any, t: Any) -> Any:
+        """The diffusion."""
+        return 0.5 * x
+
+    def mean(self, x: Any, t: Any) -> Any:
+        """The mean."""
+        return x * beside(torch.exp(0.3 * t), x)
+
+    def std(self, x: Any, t: Any) -> Any:
+        """The deviation."""
+        return self.mean(x, t).abs() * beside(torch.sqrt(torch.exp(0.25 * t) - 1), x)
+
+
+# Forms with the laws that judge them.
+FORMS = (
+    (Separate, MOMENTS),
+    (Separate, FUNCTIONS),
+    (Coefficients, MOMENTS),
+    (TimeFirst, MOMENTS),
+    (NoiseFirst, MOMENTS),
+    (Volatility, MOMENTS),
+    (MeanOfTime, MOMENTS),
+    (Arrays, MOMENTS),
+    (Gamma, FUNCTIONS),
+    (HalfLogarithm, FUNCTIONS),
+    (NoiseLevels, FUNCTIONS),
+    (Pairs, FUNCTIONS),
+    (Fields, FUNCTIONS),
+    (Interpolant, FUNCTIONS),
+    (Bridge, FUNCTIONS),
+    (Total, FUNCTIONS),
+    (Squared, FUNCTIONS),
+    (Denoiser, "process/preconditioning"),
+    (Steps, SCHEDULE),
+    (Steps, CONVERSIONS),
+    (Chain, KOLMOGOROV),
+    (Jumps, KOLMOGOROV),
+)
+# Those that a law may not judge, since what it compares is something else there, and with which status.
+UNRELATED = (
+    (EulerSteps, KOLMOGOROV, "NOT_APPLICABLE"),
+    (Volatility, FUNCTIONS, "NOT_APPLICABLE"),
+    (Geometric, MOMENTS, "INCONCLUSIVE"),
+    (Reverting, MOMENTS, "NOT_APPLICABLE"),
+    (Reverting, FUNCTIONS, "HOLDS"),
+    (Reverting, CONVERSIONS, "HOLDS"),
+)
