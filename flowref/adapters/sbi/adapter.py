@@ -27,6 +27,10 @@ def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
     return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), densities.transpose(0, 1).reshape(n)
 
 
+def loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> Any:
+    return obj.loss(x, context).mean(), None
+
+
 def log_prob_alone(obj: Any, x: Any, context: Any = None) -> Any:
     return obj.log_prob(x)
 
@@ -39,7 +43,9 @@ def sample_log_prob_alone(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample_and_log_prob((n,))
 
 
-CONDITIONAL = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob)
+CONDITIONAL = Dialect(
+    log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob, loss=loss
+)
 # Log-densities of samples come from the same bisection: a hundred steps per layer and entry.
 BISECTED = replace(CONDITIONAL, sample_log_prob=None)
 UNCONDITIONAL = Dialect(

@@ -21,7 +21,7 @@ PROBABILISTIC = replace(MAP, log_prob=calls.log_prob)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an estimator; None for users' classes. Raises `TargetError` for one of the library
+    """The dialect of an estimator; None for users' classes and maps of users' subclasses. Raises `TargetError` for one of the library
     that only looks like a bijection or density.
     """
     names = lineage(obj)
@@ -34,6 +34,8 @@ def recognizes(obj: Any) -> Dialect | None:
         if not dense:
             facts.vet(obj)
         return DENSITY if dense else None
+    if facts.is_rewritten(obj):
+        return None
     if facts.COMPOSITE in names:
         return PIPELINE
     return PROBABILISTIC if dense else MAP

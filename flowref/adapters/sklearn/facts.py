@@ -11,6 +11,7 @@ from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
+from flowref.adapters.user.conventions.names import TELLING, normalized_name
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 AFFINE = CONSTANT | ELEMENTWISE
@@ -30,6 +31,8 @@ LINEAR_MAPS = (
     *("SparseRandomProjection", "PLSRegression"),
 )
 COMPOSITE = "Pipeline"
+# Methods of a map.
+MAPS = ("transform", "inverse_transform")
 # Samplers of rows with components, samplers of rows, and densities only.
 MIXTURES, KERNELS = ("GaussianMixture", "BayesianGaussianMixture"), "KernelDensity"
 DENSITIES = (*MIXTURES, KERNELS, "PCA", "FactorAnalysis")
@@ -100,9 +103,22 @@ def pipeline_steps(obj: Any) -> list[Any]:
     return [step for _, step in obj.steps if step not in (None, "passthrough")]
 
 
+def is_rewritten(obj: Any) -> bool:
+    """Whether a user's subclass has a map of its own, or states a log-det."""
+    own = [cls for cls in type(obj).__mro__ if cls is not object and not _is_of_library(cls)]
+    defined = {name for cls in own for name in vars(cls)}
+    return bool(defined & set(MAPS)) or any(
+        TELLING.fullmatch(normalized_name(name)) for name in defined
+    )
+
+
+def _is_of_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "sklearn"
+
+
 def of_library(obj: Any) -> bool:
     """Whether an object's class belongs to the library."""
-    return type(obj).__module__.partition(".")[0] == "sklearn"
+    return _is_of_library(type(obj))
 
 
 def kept(obj: Any) -> int:
