@@ -30,7 +30,9 @@ NAMED = {
 # Other names of sets, in small letters.
 ALIASES = {
     **dict.fromkeys(("s1", "s^1"), "circle"),
-    **dict.fromkeys(("s2", "s^2", "s3", "s^3", "hypersphere", "unit sphere", "unit_sphere"), "sphere"),
+    **dict.fromkeys(
+        ("s2", "s^2", "s3", "s^3", "hypersphere", "unit sphere", "unit_sphere"), "sphere"
+    ),
     **dict.fromkeys(("so(3)", "rotations"), "so3"),
     **dict.fromkeys(("t2", "t^2"), "torus"),
 }

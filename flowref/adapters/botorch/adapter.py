@@ -11,7 +11,6 @@ from flowref.adapters.botorch.facts import describe, is_reversible, links
 from flowref.adapters.common.object_components import components_of, lineage
 from flowref.model import Adapter, Component, Dialect
 
-
 INPUT = Dialect(forward=calls.forward, inverse=calls.inverse)
 OUTCOME = Dialect(forward=calls.outcome_forward, inverse=calls.outcome_inverse)
 INPUT_CHAIN, OUTCOME_CHAIN = (

@@ -43,9 +43,7 @@ def sample_log_prob_alone(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample_and_log_prob((n,))
 
 
-CONDITIONAL = Dialect(
-    log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob, loss=loss
-)
+CONDITIONAL = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob, loss=loss)
 # Log-densities of samples come from the same bisection: a hundred steps per layer and entry.
 BISECTED = replace(CONDITIONAL, sample_log_prob=None)
 UNCONDITIONAL = Dialect(
