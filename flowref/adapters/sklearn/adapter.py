@@ -21,8 +21,8 @@ PROBABILISTIC = replace(MAP, log_prob=calls.log_prob)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an estimator; None for users' classes and maps of users' subclasses. Raises `TargetError` for one of the library
-    that only looks like a bijection or density.
+    """The dialect of an estimator; None for users' classes, and for subclasses with a map of their own.
+    Raises `TargetError` for one of the library that only looks like a bijection or density.
     """
     names = lineage(obj)
     if names & set(facts.MIXTURES):
