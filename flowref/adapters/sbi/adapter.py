@@ -11,7 +11,6 @@ from flowref.adapters.sbi import constructions
 from flowref.adapters.sbi.facts import bisects, describe
 from flowref.model import Adapter, Component, Dialect
 
-
 # Draws of each condition.
 SEVERAL = 2
 

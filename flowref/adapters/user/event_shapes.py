@@ -278,8 +278,12 @@ def _odd(obj: Any, forward: Any, x: Any, context: Any) -> bool:
     another event were summed.
     """
     ladj = None if forward is None else forward(obj, x, context)[1]
+    if ladj is None:
+        return False
     entries = math.prod(getattr(ladj, "shape", ()))
-    return ladj is not None and entries not in (1, len(x), math.prod(x.shape))
+    if entries == 1 < len(x):  # the first axis of the event may have been taken for the batch
+        return bool(abs(ladj - forward(obj, 0.5 * x + 0.1, context)[1]).max() > 0)
+    return entries not in (len(x), math.prod(x.shape))
 
 
 def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:

@@ -278,7 +278,7 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     )
 
 
-def _outside_probabilities(flow: Distribution, batch: Batch, reached: Array) -> float:
+def _outside_probabilities(flow: DistributedDensity, batch: Batch, reached: Array) -> float:
     """How far the distribution function leaves [0, 1] at points and at declared ends of the support, as
     one does that is off by a constant; zero for angles, where it may start anywhere in a turn.
     """
