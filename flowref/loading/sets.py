@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.names import SETS, normalized_name
 from flowref.loading.draft import Draft, Finding
 from flowref.model import Dialect
@@ -60,7 +60,7 @@ def _several(draft: Draft, name: str) -> tuple[Dialect, Any] | None:
     """
     if draft.dialect.offered != ("forward",):
         return None
-    forward = partial(of_sets, name=name)
+    forward = partial(method_calls.of_sets, name=name)
     x = np.random.default_rng(4).standard_normal((1, MEMBERS, *draft.facts.event_shape))
     try:
         alone, log_det = draft.ask(draft.dialect.forward, x[0])
@@ -73,11 +73,3 @@ def _several(draft: Draft, name: str) -> tuple[Dialect, Any] | None:
         return None
     same = np.abs(one[0] - of_default).max() <= SAME * np.abs(of_default).max()
     return (Dialect(forward=forward), two) if same else None
-
-
-def of_sets(obj: Any, x: Any, context: Any = None, *, name: str) -> Any:
-    """The images of sets ``(n, members, ...)``, called as rows with the number of their set."""
-    import torch
-
-    sets = torch.arange(len(x), device=x.device).repeat_interleave(x.shape[1])
-    return obj(x.flatten(0, 1), **{name: sets}).reshape(x.shape), None

@@ -97,7 +97,7 @@ class ShiftedFunction(OwnGamma):
         return special.gammainc(2.5, x) + 0.01
 
 
-class OwnGeometric(stats.rv_discrete):
+class OwnGeometric(stats.rv_discrete):  # type: ignore[misc]
     """A geometric distribution of failures, and more zeros."""
 
     def _pmf(self, k: Any) -> Any:

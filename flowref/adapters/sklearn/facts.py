@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,6 @@ from flowref.adapters.common.object_components import lineage
 from flowref.adapters.common.promises import CONSTANT, ELEMENTWISE
 from flowref.adapters.common.torch_supports import interval
 from flowref.adapters.common.traits import Traits, compose, facts_of
-from flowref.adapters.user.conventions.names import TELLING, normalized_name
 from flowref.model import REAL, Facts, Shape, Support, TargetError
 
 AFFINE = CONSTANT | ELEMENTWISE
@@ -31,8 +31,9 @@ LINEAR_MAPS = (
     *("SparseRandomProjection", "PLSRegression"),
 )
 COMPOSITE = "Pipeline"
-# Methods of a map.
+# Methods of a map, and of its log-det.
 MAPS = ("transform", "inverse_transform")
+LOG_DET = re.compile(r"(compute_)?(log_?(abs_?)?(det|jac)|ladj)[a-z_]*")
 # Samplers of rows with components, samplers of rows, and densities only.
 MIXTURES, KERNELS = ("GaussianMixture", "BayesianGaussianMixture"), "KernelDensity"
 DENSITIES = (*MIXTURES, KERNELS, "PCA", "FactorAnalysis")
@@ -107,9 +108,7 @@ def is_rewritten(obj: Any) -> bool:
     """Whether a user's subclass has a map of its own, or states a log-det."""
     own = [cls for cls in type(obj).__mro__ if cls is not object and not _is_of_library(cls)]
     defined = {name for cls in own for name in vars(cls)}
-    return bool(defined & set(MAPS)) or any(
-        TELLING.fullmatch(normalized_name(name)) for name in defined
-    )
+    return bool(defined & set(MAPS)) or any(LOG_DET.fullmatch(name) for name in defined)
 
 
 def _is_of_library(kind: type) -> bool:

@@ -473,3 +473,11 @@ def sample_of_each(obj: Any, n: int, context: Any, draw: Any) -> Any:
     """Samples for contexts from a method that returns the axis of draws before that of contexts."""
     out = draw(obj, n, context)
     return out if context is None else out.transpose(0, 1)
+
+
+def of_sets(obj: Any, x: Any, context: Any = None, *, name: str) -> Any:
+    """The images of sets ``(n, members, ...)``, called as rows with the number of their set."""
+    import torch
+
+    sets = torch.arange(len(x), device=x.device).repeat_interleave(x.shape[1])
+    return obj(x.flatten(0, 1), **{name: sets}).reshape(x.shape), None
