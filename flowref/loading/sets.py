@@ -64,7 +64,7 @@ def _several(draft: Draft, name: str) -> tuple[Dialect, Any] | None:
     x = np.random.default_rng(4).standard_normal((1, MEMBERS, *draft.facts.event_shape))
     try:
         alone, log_det = draft.ask(draft.dialect.forward, x[0])
-        one = draft.array(draft.ask(forward, x)[0])
+        one = draft.array(draft.ask(partial(forward, another=False), x)[0])
         two = draft.ask(forward, np.concatenate([x, 2 * x]))[0]
     except Exception:  # another argument
         return None

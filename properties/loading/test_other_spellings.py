@@ -394,11 +394,13 @@ class Widening(nn.Module):
 
 
 class NodesNormed(nn.Module):
-    """Standardizes each feature over the members of each set; ``every`` counts the members of all."""
+    """Standardizes each feature over the members of each set; ``every`` counts the members of all, and
+    ``mean`` those of an average set.
+    """
 
-    def __init__(self, every: bool = False) -> None:
+    def __init__(self, every: bool = False, mean: bool = False) -> None:
         super().__init__()
-        self.every, self.weight = every, nn.Parameter(torch.ones(5))
+        self.every, self.mean, self.weight = every, mean, nn.Parameter(torch.ones(5))
 
     def forward(self, x: Any, batch: Any = None) -> Any:
         """Rows, and the sets that they belong to."""
@@ -406,7 +408,8 @@ class NodesNormed(nn.Module):
         sets = int(batch.max()) + 1
         empty = torch.zeros(sets, x.shape[1], dtype=x.dtype)
         count = torch.bincount(batch, minlength=sets).to(x.dtype)[:, None]
-        centred = x - (empty.index_add(0, batch, x) / count)[batch]
+        size = count.mean() if self.mean else count
+        centred = x - (empty.index_add(0, batch, x) / size)[batch]
         squares = empty.index_add(0, batch, centred * centred)
         variance = squares / (len(x) if self.every else count)
         return self.weight * centred / (variance + 1e-5).sqrt()[batch]
@@ -415,6 +418,11 @@ class NodesNormed(nn.Module):
 def nodes_of_all_sets() -> nn.Module:
     """The number of members is that of all sets."""
     return NodesNormed(every=True)
+
+
+def nodes_of_an_average_set() -> nn.Module:
+    """The number of members is that of an average set."""
+    return NodesNormed(mean=True)
 
 
 class Pooled(nn.Module):
@@ -522,6 +530,7 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("NodesNormed", "same/rows", Status.HOLDS),
         ("NodesNormed", "map/equivariant", Status.HOLDS),
         ("nodes_of_all_sets", "same/rows", Status.VIOLATED),
+        ("nodes_of_an_average_set", "same/rows", Status.VIOLATED),
         ("Pooled", "map/log-det", Status.HOLDS),
         ("Extremes", "density/distribution-function", Status.HOLDS),
         ("Extremes?defect=sf", "density/distribution-function", Status.VIOLATED),
