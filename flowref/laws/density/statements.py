@@ -230,7 +230,7 @@ def density_at(flow: Density, x: Array) -> Array:
     size=16,
     effort=2,
     applies=univariate & has_density & unconditional_or_bound,
-    version=3,
+    version=4,
     source="F(b) - F(a) is the integral of the density from a to b",
     cases=(TRAINED, ONE_CONTEXT),
 )
