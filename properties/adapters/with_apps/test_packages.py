@@ -50,6 +50,8 @@ KNOWN = [
     ("botorch:InputStandardize", "effects/graphs", Status.HOLDS),
     ("botorch:InputStandardize", "effects/graphs[one-call]", Status.ADVICE),
     ("botorch:Warp", "map/inverse", Status.HOLDS),
+    ("botorch:Log", "map/log-det", Status.NOT_APPLICABLE),
+    ("botorch:Standardize", "map/log-det", Status.HOLDS),
     ("nessai:RealNVP", "same/saved[restore]", Status.VIOLATED),
     ("nessai:RealNVP", "map/log-det", Status.HOLDS),
     ("timm:BatchNormAct2d", "batch-norm/train-map[reference]", Status.HOLDS),
