@@ -87,7 +87,7 @@ def circle(draft: Draft) -> Finding | None:
         low, high = _jump(images, points, int(where), int(entry))
         size, own = high - low, seen[:, entry]
         within = low - EDGE <= own.min() and own.max() <= high + EDGE
-        ends = min(abs(low), abs(low + high)) <= EDGE and size > rises.mean() * JUMP
+        ends = min(abs(low), abs(low + high)) <= EDGE and size > max(rises.mean() * JUMP, EDGE)
         return _interval_finding(low, high) if within and ends else None
     return None
 

@@ -24,13 +24,14 @@ class Finding(NamedTuple):
     """The result of an experiment.
 
     ``details``: values for the words of its row, one remark each; ``facts`` and ``promises``: additions;
-    ``dialect``: the new calling convention, None if unchanged.
+    ``dialect``: the new calling convention, and ``latent``: what its forward returns; None if unchanged.
     """
 
     details: tuple[str, ...] = ("",)
     facts: Mapping[str, Any] = NOTHING
     promises: Mapping[str, Any] = NOTHING
     dialect: Dialect | None = None
+    latent: Any = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Draft:
         """The draft with the result of an experiment."""
         promises = {**self.facts.promises, **found.promises}
         facts = replace(self.facts, promises=promises, **found.facts)
-        resolved = replace(self.resolved, dialect=found.dialect or self.dialect)
+        latent = self.resolved.latent if found.latent is None else found.latent
+        resolved = replace(self.resolved, dialect=found.dialect or self.dialect, latent=latent)
         return replace(self, facts=facts, resolved=resolved)
 
     def ask(

@@ -66,7 +66,7 @@ OF_OBJECTS = (
 )  # fmt: skip
 # Need calls.
 OF_CALLS = (
-    Experiment("members of sets", members, "rows are members of one set, unless {} assigns them to several", (in_torch, is_map)),
+    Experiment("members of sets", members, "{}", (in_torch, is_map)),
     Experiment("an encoder", encoder, "", (unnormalized,)),
     Experiment("a layer that draws", layer, "a stochastic layer, as calls show (for a bijection say ?kind=bijection)",
                (unnormalized, in_torch, may_draw)),

@@ -27,6 +27,15 @@ NAMED = {
     "centred": (-math.inf, math.inf),
     "subspace": (-math.inf, math.inf),
 }
+# Other names of sets, in small letters.
+ALIASES = {
+    **dict.fromkeys(("s1", "s^1"), "circle"),
+    **dict.fromkeys(
+        ("s2", "s^2", "s3", "s^3", "hypersphere", "unit sphere", "unit_sphere"), "sphere"
+    ),
+    **dict.fromkeys(("so(3)", "rotations"), "so3"),
+    **dict.fromkeys(("t2", "t^2"), "torus"),
+}
 # Sets without volume, or periodic ones, which are tested in coordinates (see `manifold`).
 CURVED = ("sphere", "axes", "so3", "torus", "circle", "centred", "subspace")
 # Sets that constrain several coordinates jointly.
@@ -59,6 +68,7 @@ class Support:
         """
         if isinstance(text, Support):
             return text
+        text = ALIASES.get(text.lower(), text) if isinstance(text, str) else text
         if isinstance(text, str) and text in NAMED:
             return cls(text, *NAMED[text])
         parts = _split_outside_brackets(text) if isinstance(text, str) else text

@@ -36,6 +36,7 @@ from flowref.model import Status, Support, TargetError
 QUICK = Settings("quick")
 LAWS = {
     "map": "map/inverse",
+    "slope": "map/log-det[differences]",
     "mass": "density/mass",
     "draws": "sampling/follows-density[ratios]",
     "differ": "random/seeded[two-calls]",
@@ -48,6 +49,34 @@ class ShiftedBack(StandardScaler):  # type: ignore[misc]  # scikit-learn has no 
     def inverse_transform(self, X: Any, copy: Any = None) -> Any:
         """Of latents."""
         return super().inverse_transform(X, copy) + 1e-6
+
+
+class StatedSlope(StandardScaler):  # type: ignore[misc]
+    """It states the logarithm of its slope."""
+
+    def log_abs_det_jacobian(self, X: Any) -> Any:
+        """Of rows."""
+        return np.full(len(X), -np.log(self.scale_).sum())
+
+
+class StatedSpread(StatedSlope):
+    """It states that of variances."""
+
+    def log_abs_det_jacobian(self, X: Any) -> Any:
+        """Of rows."""
+        return np.full(len(X), -np.log(self.var_).sum())
+
+
+class Bounded(PowerTransformer):  # type: ignore[misc]
+    """Its values are between -1 and 1, unlike those of its base."""
+
+    def transform(self, X: Any) -> Any:
+        """Of rows."""
+        return np.tanh(super().transform(X) / 3)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Of latents."""
+        return super().inverse_transform(3 * np.arctanh(X))
 
 
 class TooLikely(GaussianMixture):  # type: ignore[misc]
@@ -93,6 +122,9 @@ class Scores(BaseEstimator):  # type: ignore[misc]
     [
         (lambda: StandardScaler().fit(1e6 + rows()), "map", Status.HOLDS),
         (lambda: ShiftedBack().fit(rows()), "map", Status.VIOLATED),
+        (lambda: StatedSlope().fit(rows()), "slope", Status.HOLDS),
+        (lambda: StatedSpread().fit(rows()), "slope", Status.VIOLATED),
+        (lambda: Bounded().fit(rows()), "map", Status.HOLDS),
         (lambda: PowerTransformer("box-cox").fit(rows(positive=True)), "map", Status.HOLDS),
         (lambda: QuantileTransformer(n_quantiles=20).fit(rows()), "map", Status.HOLDS),
         (lambda: PCA(whiten=True).fit(rows()), "map", Status.HOLDS),

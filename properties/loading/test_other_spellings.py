@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -392,6 +393,99 @@ class Widening(nn.Module):
         return self.net(torch.cat([x, torch.zeros(len(x), 1, dtype=x.dtype)], 1))
 
 
+class NodesNormed(nn.Module):
+    """Standardizes each feature over the members of each set; ``every`` counts the members of all, and
+    ``mean`` those of an average set.
+    """
+
+    def __init__(self, every: bool = False, mean: bool = False) -> None:
+        super().__init__()
+        self.every, self.mean, self.weight = every, mean, nn.Parameter(torch.ones(5))
+
+    def forward(self, x: Any, batch: Any = None) -> Any:
+        """Rows, and the sets that they belong to."""
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        sets = int(batch.max()) + 1
+        empty = torch.zeros(sets, x.shape[1], dtype=x.dtype)
+        count = torch.bincount(batch, minlength=sets).to(x.dtype)[:, None]
+        size = count.mean() if self.mean else count
+        centred = x - (empty.index_add(0, batch, x) / size)[batch]
+        squares = empty.index_add(0, batch, centred * centred)
+        variance = squares / (len(x) if self.every else count)
+        return self.weight * centred / (variance + 1e-5).sqrt()[batch]
+
+
+def nodes_of_all_sets() -> nn.Module:
+    """The number of members is that of all sets."""
+    return NodesNormed(every=True)
+
+
+def nodes_of_an_average_set() -> nn.Module:
+    """The number of members is that of an average set."""
+    return NodesNormed(mean=True)
+
+
+class Pooled(nn.Module):
+    """Scales half of each member's features by what both their own and the mean of the others say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 2)
+
+    def _scales(self, kept: Any) -> Any:
+        mean = kept.mean(-2, keepdim=True).expand_as(kept)
+        return torch.tanh(self.net(torch.cat([kept, mean], -1)))
+
+    def forward(self, x: Any) -> Any:
+        """Log-scales are summed over members and features."""
+        kept, moved = x.chunk(2, -1)
+        scales = self._scales(kept)
+        return torch.cat([kept, moved * scales.exp()], -1), scales.sum((-1, -2))
+
+    def inverse(self, z: Any) -> Any:
+        """Back."""
+        kept, moved = z.chunk(2, -1)
+        scales = self._scales(kept)
+        return torch.cat([kept, moved * (-scales).exp()], -1), -scales.sum((-1, -2))
+
+
+class Extremes:
+    """Gumbel's distribution in arrays, with the functions of a frozen one of scipy."""
+
+    def __init__(self, defect: str = "") -> None:
+        self.loc, self.scale, self.defect = 0.5, 1.6, defect
+
+    def _standard(self, x: Any) -> Any:
+        return (np.asarray(x) - self.loc) / self.scale
+
+    def logpdf(self, x: Any) -> Any:
+        """The log-density."""
+        z = self._standard(x)
+        return -z - np.exp(-z) - np.log(self.scale)
+
+    def cdf(self, x: Any) -> Any:
+        """The probability of less."""
+        return np.exp(-np.exp(-self._standard(x)))
+
+    def sf(self, x: Any) -> Any:
+        """The probability of more."""
+        sign = 1.0 if self.defect == "sf" else -1.0
+        return -np.expm1(-np.exp(sign * self._standard(x)))
+
+    def isf(self, q: Any) -> Any:
+        """The quantile of the upper tail."""
+        q = np.asarray(q)
+        return self.loc - self.scale * np.log(-np.log(q if self.defect == "isf" else 1 - q))
+
+    def median(self) -> Any:
+        """The middle."""
+        return self.loc - self.scale * np.log(2 if self.defect == "median" else np.log(2))
+
+    def rvs(self, size: Any = 1) -> Any:
+        """Draws."""
+        return np.random.gumbel(self.loc, self.scale, size=size)
+
+
 def spec(name: str, options: str = "") -> str:
     """A target of this file."""
     return f"{__file__}:{name}{options}"
@@ -433,6 +527,15 @@ def test_each_spelling_is_told_by_signature_and_calls(name: str, said: tuple[str
         ("NormedZeros", "gradient/reaches-parameters[start]", Status.VIOLATED),
         ("Overwriting", "map/log-det", Status.HOLDS),
         ("Overwriting", "effects/process[input]", Status.VIOLATED),
+        ("NodesNormed", "same/rows", Status.HOLDS),
+        ("NodesNormed", "map/equivariant", Status.HOLDS),
+        ("nodes_of_all_sets", "same/rows", Status.VIOLATED),
+        ("nodes_of_an_average_set", "same/rows", Status.VIOLATED),
+        ("Pooled", "map/log-det", Status.HOLDS),
+        ("Extremes", "density/distribution-function", Status.HOLDS),
+        ("Extremes?defect=sf", "density/distribution-function", Status.VIOLATED),
+        ("Extremes?defect=isf", "density/distribution-function", Status.VIOLATED),
+        ("Extremes?defect=median", "density/distribution-function", Status.VIOLATED),
     ],
 )
 def test_what_is_right_holds_and_what_is_wrong_is_told(name: str, law: str, status: Status) -> None:

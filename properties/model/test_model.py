@@ -142,6 +142,14 @@ def test_an_interval_prints_as_it_parses(low: float, high: float) -> None:
             Support.parse((low, high))
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"), [("S2", "sphere"), ("SO(3)", "so3"), ("S1", "circle"), ("T^2", "torus")]
+)
+def test_a_set_has_other_names(text: str, kind: str) -> None:
+    """As in formulas."""
+    assert Support.parse(text) == Support.parse(kind)
+
+
 @pytest.mark.parametrize("text", KINDS)
 def test_a_support_prints_as_it_parses(text: str) -> None:
     """Named supports and half-lines print as they are typed."""

@@ -1,4 +1,4 @@
-"""BoTorch: transforms of inputs, and of outcomes with variances, without log-dets."""
+"""BoTorch: transforms of inputs, and of outcomes, whose variances take the place of log-dets."""
 
 from __future__ import annotations
 
@@ -6,35 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flowref.adapters.botorch import constructions
-from flowref.adapters.botorch.facts import describe, links
+from flowref.adapters.botorch import calls, constructions
+from flowref.adapters.botorch.facts import describe, is_reversible, links
 from flowref.adapters.common.object_components import components_of, lineage
 from flowref.model import Adapter, Component, Dialect
 
-
-def forward(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj(x), None
-
-
-def inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    return obj.untransform(y), None
-
-
-def parts(obj: Any) -> Any:
-    return list(obj.items())
-
-
-def outcome_forward(obj: Any, x: Any, context: Any = None) -> Any:
-    return obj(x)[0], None
-
-
-def outcome_inverse(obj: Any, y: Any, context: Any = None) -> Any:
-    return obj.untransform(y)[0], None
-
-
-INPUT = Dialect(forward=forward, inverse=inverse)
-OUTCOME = Dialect(forward=outcome_forward, inverse=outcome_inverse)
-INPUT_CHAIN, OUTCOME_CHAIN = replace(INPUT, parts=parts), replace(OUTCOME, parts=parts)
+INPUT = Dialect(forward=calls.forward, inverse=calls.inverse)
+OUTCOME = Dialect(forward=calls.outcome_forward, inverse=calls.outcome_inverse)
+INPUT_CHAIN, OUTCOME_CHAIN = (
+    replace(INPUT, parts=calls.parts),
+    replace(OUTCOME, parts=calls.parts),
+)
 
 
 def recognizes(obj: Any) -> Dialect | None:
@@ -43,7 +25,7 @@ def recognizes(obj: Any) -> Dialect | None:
     chained = len(links(obj)) > 1
     if "OutcomeTransform" in names:
         return OUTCOME_CHAIN if chained else OUTCOME
-    if all("ReversibleInputTransform" in lineage(one) for one in links(obj)):
+    if all(is_reversible(one) for one in links(obj)):
         return INPUT_CHAIN if chained else INPUT
     return None
 

@@ -22,6 +22,15 @@ FUNCTIONS: dict[str, str] = {
     "log_survival": "exp-upper",
     "log_sf": "exp-upper",
     "logsf": "exp-upper",
+    "logccdf": "exp-upper",
+}
+# Method -> the tail or level whose quantile it is: the distribution function there is known.
+INVERSES: dict[str, str] = {
+    "isf": "upper",
+    "iccdf": "upper",
+    "ilogcdf": "log",
+    "ilogccdf": "log-upper",
+    "median": "half",
 }
 QUANTILES = ("icdf", "quantile", "ppf", "inverse_cdf")
 # Names of moments, in the order of reporting.
@@ -40,6 +49,15 @@ FINE, MISSHAPEN, NO_NUMBER, NOT_OF_COPIES = 0.0, 1.0, 2.0, 3.0
 def functions_of(obj: Any) -> tuple[str, ...]:
     """The distribution functions that an object has, the usual name first."""
     return tuple(name for name in FUNCTIONS if takes(obj, name, 1))
+
+
+def inverses_of(obj: Any) -> tuple[str, ...]:
+    """The inverses of distribution functions that an object has, besides the usual quantile function."""
+    return tuple(
+        name
+        for name, level in INVERSES.items()
+        if (takes(obj, name, 1) if level != "half" else statement(obj, name))
+    )
 
 
 def quantiles_of(obj: Any) -> str:
@@ -62,21 +80,58 @@ def takes(obj: Any, name: str, count: int) -> bool:
 
 def function(obj: Any, x: Any, name: str) -> Any:
     """The distribution function at ``x (n,)`` by a method, converted."""
-    value = getattr(obj, name)(x)
+    value = _number(obj, name, x)
     form = FUNCTIONS[name]
     value = value.exp() if form.startswith("exp") else value
     return 1 - value if form.endswith("upper") else value
 
 
-def cdf_columns(obj: Any, x: Any, names: Sequence[str]) -> Any:
-    """The distribution function by several methods, ``(rows, methods)``."""
+def implied_function(obj: Any, reached: Any, name: str, cdf: Callable[[Any], Any]) -> Any:
+    """The distribution function that an inverse implies where it is ``reached (n, ...)``: it is reached again
+    at the quantile of that level, and from a median m as F(x) - F(m) + 1/2.
+    """
+    level = INVERSES[name]
+    if level == "half":
+        median = _number(obj, name).to(reached).reshape(1, *reached.shape[1:])
+        return reached - cdf(median).reshape(median.shape) + 0.5
+    given = 1 - reached if level.endswith("upper") else reached
+    given = given.log() if level.startswith("log") else given
+    return cdf(_number(obj, name, given))
+
+
+def cdf_columns(obj: Any, x: Any, names: Sequence[str], first: str = "cdf") -> Any:
+    """The distribution function by several methods, ``(rows, methods)``. ``first``: the method that
+    inverses are compared with.
+    """
     import torch
 
-    return torch.stack([function(obj, x, name).reshape(len(x)) for name in names], 1)
+    def cdf(points: Any) -> Any:
+        return function(obj, points, first)
+
+    reached = cdf(x).reshape(x.shape) if set(names) & set(INVERSES) else None
+    columns = [
+        function(obj, x, name) if name in FUNCTIONS else implied_function(obj, reached, name, cdf)
+        for name in names
+    ]
+    return torch.stack([column.reshape(len(x)) for column in columns], 1)
 
 
 def quantile(obj: Any, u: Any, name: str) -> Any:
-    return getattr(obj, name)(u)
+    return _number(obj, name, u)
+
+
+def _number(obj: Any, name: str, *given: Any) -> Any:
+    """What a method returns, as a tensor; that of numpy code may take arrays alone."""
+    import numpy as np
+    import torch
+
+    told = getattr(obj, name)
+    out = told(*given) if callable(told) else told
+    if isinstance(out, torch.Tensor):
+        return out
+    if isinstance(out, np.ndarray | np.generic) and given:
+        out = told(*(one.detach().cpu().numpy() for one in given))
+    return torch.as_tensor(out, dtype=given[0].dtype if given else torch.float64)
 
 
 def is_helper(obj: Any, name: str, density: str = "log_prob") -> bool:

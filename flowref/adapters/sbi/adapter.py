@@ -11,6 +11,9 @@ from flowref.adapters.sbi import constructions
 from flowref.adapters.sbi.facts import bisects, describe
 from flowref.model import Adapter, Component, Dialect
 
+# Draws of each condition.
+SEVERAL = 2
+
 
 def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
     # One sample per condition.
@@ -18,6 +21,19 @@ def log_prob(obj: Any, x: Any, context: Any = None) -> Any:
 
 
 def sample(obj: Any, n: int, context: Any = None) -> Any:
+    import torch
+
+    conditions = len(context)
+    each = n // conditions
+    # A second draw of each condition, every other one of which is used: an estimator may confuse the two axes.
+    draws = obj.sample((max(each, SEVERAL),), context)
+    if each > 1:
+        return draws.transpose(0, 1).reshape(n, *draws.shape[2:])
+    rows = torch.arange(conditions, device=draws.device)
+    return draws[rows % SEVERAL, rows]
+
+
+def sample_once(obj: Any, n: int, context: Any = None) -> Any:
     draws = obj.sample((n // len(context),), context)
     return draws.transpose(0, 1).reshape(n, *draws.shape[2:])
 
@@ -25,6 +41,10 @@ def sample(obj: Any, n: int, context: Any = None) -> Any:
 def sample_log_prob(obj: Any, n: int, context: Any = None) -> Any:
     draws, densities = obj.sample_and_log_prob((n // len(context),), context)
     return draws.transpose(0, 1).reshape(n, *draws.shape[2:]), densities.transpose(0, 1).reshape(n)
+
+
+def loss(obj: Any, x: Any, context: Any = None, weight: float = 1.0) -> Any:
+    return obj.loss(x, context).mean(), None
 
 
 def log_prob_alone(obj: Any, x: Any, context: Any = None) -> Any:
@@ -39,9 +59,9 @@ def sample_log_prob_alone(obj: Any, n: int, context: Any = None) -> Any:
     return obj.sample_and_log_prob((n,))
 
 
-CONDITIONAL = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob)
+CONDITIONAL = Dialect(log_prob=log_prob, sample=sample, sample_log_prob=sample_log_prob, loss=loss)
 # Log-densities of samples come from the same bisection: a hundred steps per layer and entry.
-BISECTED = replace(CONDITIONAL, sample_log_prob=None)
+BISECTED = replace(CONDITIONAL, sample=sample_once, sample_log_prob=None)
 UNCONDITIONAL = Dialect(
     log_prob=log_prob_alone, sample=sample_alone, sample_log_prob=sample_log_prob_alone
 )

@@ -24,8 +24,20 @@ UNIVARIATE = Dialect(
 ANGLE = replace(UNIVARIATE, cdf=calls.cdf_of_turn, functions=None)
 MIXTURE = replace(UNIVARIATE, sample=calls.sample_by_generator, icdf=calls.icdf)
 NEW = replace(MIXTURE, rescale=calls.rescale)
-DISCRETE = Dialect(sample=calls.sample, cdf=calls.cdf_of_integers, icdf=calls.ppf)
-NEW_DISCRETE = Dialect(sample=calls.sample_by_generator, cdf=calls.cdf, icdf=calls.icdf)
+DISCRETE = Dialect(
+    log_prob=calls.cell_log_prob,
+    sample=calls.cell_sample,
+    cdf=calls.cell_cdf,
+    icdf=calls.cell_ppf,
+    functions=calls.cell_cdf_columns,
+    stated=calls.cell_stated,
+)
+NEW_DISCRETE = replace(
+    DISCRETE,
+    sample=calls.cell_sample_by_generator,
+    cdf=calls.cell_cdf_of_steps,
+    icdf=calls.cell_icdf,
+)
 VECTOR = Dialect(log_prob=calls.log_prob_of_rows, sample=calls.sample_rows, stated=calls.stated)
 KERNELS = Dialect(log_prob=calls.log_prob_of_columns, sample=calls.sample_columns)
 # By class of a distribution.

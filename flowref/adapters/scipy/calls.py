@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from flowref.adapters.common import distribution_functions
@@ -18,6 +19,8 @@ STATED = {
 }
 # Distribution functions besides cdf, and their conversion.
 LOWER, UPPER = ("logcdf",), ("sf", "logsf", "ccdf", "logccdf")
+# The variance of a uniform distribution between integers.
+CELL_VARIANCE = 1 / 12
 # The turn that contains draws of angles.
 TURN = (-math.pi, math.pi)
 
@@ -86,9 +89,70 @@ def icdf(obj: Any, u: Any) -> Any:
     return as_tensor_of_shape(obj.icdf(array(u)), u, u.shape)
 
 
-def cdf_of_integers(obj: Any, x: Any) -> Any:
-    # Its documentation requires integers, between which it is constant.
-    return as_tensor_of_shape(obj.cdf(array(x.floor())), x, x.shape)
+def cell_log_prob(obj: Any, x: Any, context: Any = None) -> Any:
+    """The log-density of a discrete distribution whose mass at k is spread over [k, k + 1)."""
+    log_mass = obj.logpmf(array(x.floor()))
+    return as_tensor_of_shape(log_mass, x, x.shape)
+
+
+def cell_sample(obj: Any, n: int, context: Any = None) -> Any:
+    return sample(obj, n) + obj.random_state.random(n)
+
+
+def cell_sample_by_generator(obj: Any, n: int, context: Any = None) -> Any:
+    import numpy as np
+
+    # Drawn first: the samples draw from the same generator.
+    within = np.random.random_sample(n)
+    return sample_by_generator(obj, n) + within
+
+
+def cell_cdf(obj: Any, x: Any) -> Any:
+    """The distribution function, interpolated between integers, which its documentation requires."""
+    return _interpolated(cdf(obj, x.floor() - 1), cdf(obj, x.floor()), x)
+
+
+def cell_cdf_of_steps(obj: Any, x: Any) -> Any:
+    """The same, of a distribution function that is constant between integers."""
+    return _interpolated(cdf(obj, x.floor() - 1), cdf(obj, x), x)
+
+
+def _interpolated(before: Any, after: Any, x: Any) -> Any:
+    return before + (x - x.floor()) * (after - before)
+
+
+def cell_ppf(obj: Any, u: Any) -> Any:
+    return _within_cell(obj, u, ppf(obj, u))
+
+
+def cell_icdf(obj: Any, u: Any) -> Any:
+    return _within_cell(obj, u, icdf(obj, u))
+
+
+def _within_cell(obj: Any, u: Any, k: Any) -> Any:
+    """The quantile of the spread mass, if k is the quantile of the integers."""
+    before, after = cdf(obj, k - 1), cdf(obj, k)
+    return k + ((u - before) / (after - before)).nan_to_num(0.0).clamp(0.0, 1.0)
+
+
+def cell_cdf_columns(obj: Any, x: Any) -> Any:
+    """The interpolated distribution function from its other forms, ``(rows, methods)``."""
+    k = x.floor()
+    return _interpolated(_cdf_forms(obj, k - 1), _cdf_forms(obj, k), x.unsqueeze(1))
+
+
+def cell_stated(obj: Any) -> Any:
+    """Stated moments of the spread mass: its position in a cell has mean 1/2 and variance 1/12."""
+    import torch
+
+    numbers = stated(obj).clone()
+    mean, variance, deviation = 0, 1, 3
+    numbers[mean] += 0.5
+    numbers[deviation] = (numbers[deviation].square() + CELL_VARIANCE).sqrt()
+    numbers[variance] += CELL_VARIANCE
+    # The mode is a cell, and no point.
+    numbers[4] = torch.nan
+    return numbers
 
 
 def cdf_of_turn(obj: Any, x: Any) -> Any:
@@ -104,6 +168,19 @@ def one_turn(obj: Any) -> bool:
 
 
 def cdf_columns(obj: Any, x: Any) -> Any:
+    """The distribution function from its other forms and from inverses, ``(rows, methods)``."""
+    import torch
+
+    reached = cdf(obj, x)
+    implied = [
+        distribution_functions.implied_function(obj, reached, name, partial(cdf, obj))
+        for name in distribution_functions.INVERSES
+        if hasattr(obj, name)
+    ]
+    return torch.cat([_cdf_forms(obj, x), *(column.reshape(len(x), 1) for column in implied)], 1)
+
+
+def _cdf_forms(obj: Any, x: Any) -> Any:
     """The distribution function from its other forms, ``(rows, methods)``."""
     import torch
 

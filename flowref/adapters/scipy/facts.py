@@ -16,6 +16,8 @@ CONTINUOUS, DISCRETE = ("rv_continuous", FROZEN), ("rv_discrete", "rv_discrete_f
 NEW, NEW_DISCRETE = ("ContinuousDistribution", "Mixture"), "DiscreteDistribution"
 VECTORS = ("multivariate_normal_frozen", "multivariate_t_frozen")
 DENSITY_OF_KERNELS = "gaussian_kde"
+# The cells of a discrete distribution: levels between which lies most of its mass, and edges at most.
+LEVELS, EDGES = (1e-9, 1 - 1e-9), 256
 # Angles: densities are periodic, and draws lie in one turn.
 ANGLES = ("vonmises",)
 
@@ -34,7 +36,7 @@ def describe(obj: Any, event_shape: Shape | None) -> Facts:
             f"{type(obj).__name__} has events of shape {shape}, but the shape {event_shape} was given"
         )
     if names & {*DISCRETE, NEW_DISCRETE}:
-        return Facts(shape, latent_shape=shape, promises={"atoms": True})
+        return Facts(shape, latent_shape=shape, domain=_cells(obj), knots=_edges(obj))
     if shape:
         return Facts(
             shape, latent_shape=shape, promises={"batch-dims": DENSITY_OF_KERNELS not in names}
@@ -65,6 +67,21 @@ def _broadcast(obj: Any) -> Shape:
 
 def is_angle(obj: Any) -> bool:
     return getattr(getattr(obj, "dist", obj), "name", "") in ANGLES
+
+
+def _cells(obj: Any) -> Support:
+    """The cells [k, k + 1) over which the mass at integers is spread."""
+    low, high = obj.support()
+    return interval(float(low), float(high) + 1.0)
+
+
+def _edges(obj: Any) -> tuple[float, ...]:
+    """The edges of the cells that hold most of the mass."""
+    import numpy as np
+
+    quantile = obj.ppf if hasattr(obj, "ppf") else obj.icdf
+    low, high = (int(quantile(level)) for level in LEVELS)
+    return tuple(np.linspace(low, high + 1, min(high - low + 2, EDGES)).round().tolist())
 
 
 def _support(obj: Any) -> Support:

@@ -21,8 +21,8 @@ PROBABILISTIC = replace(MAP, log_prob=calls.log_prob)
 
 
 def recognizes(obj: Any) -> Dialect | None:
-    """The dialect of an estimator; None for users' classes. Raises `TargetError` for one of the library
-    that only looks like a bijection or density.
+    """The dialect of an estimator; None for users' classes, and for subclasses with a map of their own.
+    Raises `TargetError` for one of the library that only looks like a bijection or density.
     """
     names = lineage(obj)
     if names & set(facts.MIXTURES):
@@ -34,6 +34,8 @@ def recognizes(obj: Any) -> Dialect | None:
         if not dense:
             facts.vet(obj)
         return DENSITY if dense else None
+    if facts.is_rewritten(obj):
+        return None
     if facts.COMPOSITE in names:
         return PIPELINE
     return PROBABILISTIC if dense else MAP

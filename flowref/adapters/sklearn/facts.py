@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,9 @@ LINEAR_MAPS = (
     *("SparseRandomProjection", "PLSRegression"),
 )
 COMPOSITE = "Pipeline"
+# Methods of a map, and of its log-det.
+MAPS = ("transform", "inverse_transform")
+LOG_DET = re.compile(r"(compute_)?(log_?(abs_?)?(det|jac)|ladj)[a-z_]*")
 # Samplers of rows with components, samplers of rows, and densities only.
 MIXTURES, KERNELS = ("GaussianMixture", "BayesianGaussianMixture"), "KernelDensity"
 DENSITIES = (*MIXTURES, KERNELS, "PCA", "FactorAnalysis")
@@ -100,9 +104,20 @@ def pipeline_steps(obj: Any) -> list[Any]:
     return [step for _, step in obj.steps if step not in (None, "passthrough")]
 
 
+def is_rewritten(obj: Any) -> bool:
+    """Whether a user's subclass has a map of its own, or states a log-det."""
+    own = [cls for cls in type(obj).__mro__ if cls is not object and not _is_of_library(cls)]
+    defined = {name for cls in own for name in vars(cls)}
+    return bool(defined & set(MAPS)) or any(LOG_DET.fullmatch(name) for name in defined)
+
+
+def _is_of_library(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "sklearn"
+
+
 def of_library(obj: Any) -> bool:
     """Whether an object's class belongs to the library."""
-    return type(obj).__module__.partition(".")[0] == "sklearn"
+    return _is_of_library(type(obj))
 
 
 def kept(obj: Any) -> int:

@@ -47,9 +47,8 @@ def recognizes(obj: Any) -> Dialect | None:
     names = lineage(obj)
     if "MessageNorm" in names:
         return MESSAGES
-    if "torch_geometric" not in type(obj).__module__:
-        return None
-    return GRAPHS if names & {*STANDARD, *OTHER} else None
+    of_package = {cls.__name__ for cls in type(obj).__mro__ if "torch_geometric" in cls.__module__}
+    return GRAPHS if of_package & {*STANDARD, *OTHER} else None
 
 
 def describe(obj: Any, event_shape: Shape | None) -> Facts:

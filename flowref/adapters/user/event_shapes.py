@@ -167,12 +167,28 @@ def infer_shape(inquiry: Inquiry) -> Shape:
 
     likely = ((shape, facts.context_shape) for shape in shapes(obj, inquiry.state))
     usual = (shape for (shape, _), _ in taken_first(inquiry, likely))
-    found = first_event(_with_more(usual, sampled), fits)
+    candidates = itertools.chain(usual, _of_samples(inquiry))
+    found = first_event(_with_more(candidates, sampled), fits)
     if found is not None:
         return found
     if sized := [one for one in raised if isinstance(one, TargetError)]:
         raise UnknownShape(raised_most(sized))
     raise unknown_shape(obj, raised, _asks_for_more(obj, facts))
+
+
+def _of_samples(inquiry: Inquiry) -> Iterator[Shape]:
+    """The shape of samples of a density, if they come along a first axis."""
+    dialect = inquiry.dialect
+    if dialect.sample is None or dialect.forward is not None or inquiry.facts.context_shape:
+        return
+    for count in (ROWS, (ROWS,)):
+        try:
+            drawn = inquiry.backend.array(dialect.sample(inquiry.obj, count, None))
+        except Exception:  # sampling needs other arguments
+            continue
+        if np.ndim(drawn) and len(drawn) == ROWS:
+            yield tuple(np.shape(drawn)[1:])
+            return
 
 
 def call_refusal(inquiry: Inquiry, event: Shape, context: Shape | None) -> Exception | None:
@@ -265,8 +281,13 @@ def _odd(obj: Any, forward: Any, x: Any, context: Any) -> bool:
     another event were summed.
     """
     ladj = None if forward is None else forward(obj, x, context)[1]
+    if ladj is None:
+        return False
     entries = math.prod(getattr(ladj, "shape", ()))
-    return ladj is not None and entries not in (1, len(x), math.prod(x.shape))
+    if entries == 1 < len(x):  # the first axis of the event may have been taken for the batch
+        differs = ladj != forward(obj, 0.5 * x + 0.1, context)[1]
+        return bool(differs.any() if hasattr(differs, "any") else differs)
+    return entries not in (len(x), math.prod(x.shape))
 
 
 def _loose(obj: Any, dialect: Dialect, x: Any, context: Any) -> bool:

@@ -230,14 +230,14 @@ def density_at(flow: Density, x: Array) -> Array:
     size=16,
     effort=2,
     applies=univariate & has_density & unconditional_or_bound,
-    version=3,
+    version=4,
     source="F(b) - F(a) is the integral of the density from a to b",
     cases=(TRAINED, ONE_CONTEXT),
 )
 def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     r"""The distribution function is the integral of the density: $F(b) - F(a) = \int_a^b p(x)\,dx$
-    between any two points. So are the exponential of its logarithm and one minus the survival
-    function if they are offered.
+    between any two points, and $0 \le F \le 1$. So are the exponential of its logarithm and one minus the
+    survival function if they are offered, and what inverses of these and a median imply.
     """
     order = np.argsort(batch.x.reshape(len(batch.x)))
     x = batch.x.reshape(len(batch.x))[order]
@@ -245,10 +245,15 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
     mass, error = between(lambda points: np.exp(density_at(flow, points)), x)
     risen, note = np.diff(reached), ""
     for index, other in enumerate(other_distribution_functions(flow, x)):
-        worse = np.abs(np.diff(other) - mass) > np.abs(risen - mass)
+        # A function that is off by a constant rises as it should.
+        rise = np.diff(other) + np.where(np.isfinite(reached), other - reached, 0.0)[1:]
+        worse = np.abs(rise - mass) > np.abs(risen - mass)
         if (worse & np.isfinite(risen)).any():
-            risen = np.where(worse, np.diff(other), risen)
+            risen = np.where(worse, rise, risen)
             note = f"by function {index + 1} besides cdf, such as log_cdf or a survival function"
+    if (off := _outside_probabilities(flow, batch, reached)) > ROUNDING[flow.dtype]:
+        risen = risen + off
+        note = "the distribution function leaves [0, 1]"
     gap = np.abs(risen - mass)
     allowed = QUADRATURE_FACTOR * error + ROUNDING[flow.dtype]
     known = np.isfinite(mass) & np.isfinite(error) & np.isfinite(gap) & (allowed < UNSETTLED)
@@ -271,6 +276,22 @@ def distribution_function(flow: DistributedDensity, batch: Batch) -> Residual:
         },
         note=note,
     )
+
+
+def _outside_probabilities(flow: DistributedDensity, batch: Batch, reached: Array) -> float:
+    """How far the distribution function leaves [0, 1] at points and at declared ends of the support, as
+    one does that is off by a constant; zero for angles, where it may start anywhere in a turn.
+    """
+    support = _marginal_support(flow)
+    if abs(support.high - support.low - 2 * math.pi) < AROUND:
+        return 0.0
+    ends = [end for end in (support.low, support.high) if math.isfinite(end)]
+    if ends and flow.facts.declared:
+        at_ends, refused = attempt(flow.cdf, np.array(ends).reshape(-1, *flow.density_shape))
+        reached = reached if refused else np.append(reached, np.asarray(at_ends, np.float64))
+    known = reached[np.isfinite(reached)]
+    off = float(np.maximum(known - 1.0, -known).max(initial=0.0))
+    return 0.0 if off > 0 and repeats(flow, batch) else off
 
 
 def other_distribution_functions(flow: Distribution, x: Array) -> list[Array]:

@@ -50,6 +50,8 @@ KNOWN = [
     ("botorch:InputStandardize", "effects/graphs", Status.HOLDS),
     ("botorch:InputStandardize", "effects/graphs[one-call]", Status.ADVICE),
     ("botorch:Warp", "map/inverse", Status.HOLDS),
+    ("botorch:Log", "map/log-det", Status.NOT_APPLICABLE),
+    ("botorch:Standardize", "map/log-det", Status.HOLDS),
     ("nessai:RealNVP", "same/saved[restore]", Status.VIOLATED),
     ("nessai:RealNVP", "map/log-det", Status.HOLDS),
     ("timm:BatchNormAct2d", "batch-norm/train-map[reference]", Status.HOLDS),
@@ -154,3 +156,100 @@ def test_a_bounded_prior_is_the_support(name: str) -> None:
     assert not isinstance(component.facts, Facts)
     intervals = component.facts().domain.coordinates
     assert [(one.low, one.high) for one in intervals] == [(-1, 1), (0, 4), (2, 3)]
+
+
+@pytest.mark.skipif("botorch" not in INSTALLED, reason="BoTorch is not installed")
+@pytest.mark.parametrize(
+    ("power", "back", "law", "status"),
+    [
+        (2, 2, "map/log-det", Status.HOLDS),
+        (2, 2, "map/log-det[inverse]", Status.HOLDS),
+        (1, 2, "map/log-det", Status.VIOLATED),
+        (2, 1, "map/log-det[inverse]", Status.VIOLATED),
+        (1, 1, "map/log-det", Status.VIOLATED),
+    ],
+)
+def test_variances_of_outcomes_are_scaled_by_the_squared_slope(
+    power: int, back: int, law: str, status: Status
+) -> None:
+    """In both directions, also if a wrong variance comes back."""
+    base: Any = importlib.import_module("botorch.models.transforms.outcome").OutcomeTransform
+
+    def forward(self: Any, Y: Any, Yvar: Any = None, X: Any = None) -> Any:
+        return self.slope * Y, None if Yvar is None else Yvar * self.slope**power
+
+    def untransform(self: Any, Y: Any, Yvar: Any = None, X: Any = None) -> Any:
+        return Y / self.slope, None if Yvar is None else Yvar / self.slope**back
+
+    own = type("Own", (base,), {"forward": forward, "untransform": untransform})()
+    own.register_buffer("slope", torch.tensor([2.0, 0.7]))
+    assert flowref.check(own.eval(), law).status is status
+
+
+@pytest.mark.skipif("botorch" not in INSTALLED, reason="BoTorch is not installed")
+@pytest.mark.parametrize(("back", "status"), [(0.5, Status.HOLDS), (2.0, Status.VIOLATED)])
+def test_a_transform_from_the_base_class_has_an_inverse(back: float, status: Status) -> None:
+    """Its untransform, whether it is one or not."""
+    base: Any = importlib.import_module("botorch.models.transforms.input").InputTransform
+    methods = {
+        "transform": lambda _, X: X.sign() * X.square(),
+        "untransform": lambda _, X: X.sign() * X.abs() ** back,
+        "transform_on_train": True,
+        "transform_on_eval": True,
+        "transform_on_fantasize": True,
+    }
+    own = type("Own", (base, torch.nn.Module), methods)()
+    assert flowref.check(own, "map/inverse").status is status
+
+
+@pytest.mark.skipif("sbi" not in INSTALLED, reason="sbi is not installed")
+@pytest.mark.parametrize(
+    ("defect", "law", "status"),
+    [
+        ("", "sampling/follows-density", Status.HOLDS),
+        ("", "density/loss[batch-mean]", Status.HOLDS),
+        ("conditions first", "sampling/follows-density", Status.VIOLATED),
+        ("half of the loss", "density/loss[batch-mean]", Status.VIOLATED),
+    ],
+)
+def test_an_estimator_that_a_user_derives_is_checked(defect: str, law: str, status: Status) -> None:
+    """Draws belong to their conditions, and the loss is minus the log-density."""
+    base: Any = importlib.import_module(
+        "sbi.neural_nets.estimators.base"
+    ).ConditionalDensityEstimator
+
+    def log_prob(self: Any, input: Any, condition: Any) -> Any:
+        return torch.distributions.Normal(self.net(condition), 0.8).log_prob(input).sum(-1)
+
+    def loss(self: Any, input: Any, condition: Any) -> Any:
+        value = -self.log_prob(input.unsqueeze(0), condition)[0]
+        return value / 2 if defect == "half of the loss" else value
+
+    def sample(self: Any, sample_shape: Any, condition: Any) -> Any:
+        means = self.net(condition)
+        several = means.expand(*sample_shape, *means.shape)
+        if defect == "conditions first":
+            several = several.transpose(0, -2).reshape(several.shape)
+        return several + 0.8 * torch.randn_like(several)
+
+    methods = {"log_prob": log_prob, "loss": loss, "sample": sample}
+    torch.manual_seed(0)
+    own = type("Own", (base,), methods)(torch.nn.Linear(3, 2), torch.Size([2]), torch.Size([3]))
+    assert flowref.check(own, law).status is status
+
+
+@pytest.mark.skipif("torch_geometric" not in INSTALLED, reason="it is not installed")
+@pytest.mark.parametrize("every", [False, True])
+def test_graphs_of_a_derived_norm_are_rows(every: bool) -> None:
+    """Nodes of other graphs do not count."""
+    base: Any = importlib.import_module("torch_geometric.nn.norm").GraphNorm
+
+    def forward(self: Any, x: Any, batch: Any = None, batch_size: Any = None) -> Any:
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        sums = x.new_zeros(int(batch.max()) + 1, x.shape[1]).index_add(0, batch, x)
+        count = len(x) if every else torch.bincount(batch).to(x.dtype)[:, None]
+        return self.weight * (x - self.mean_scale * (sums / count)[batch]) + self.bias
+
+    own = type("Own", (base,), {"forward": forward})(4)
+    expected = Status.VIOLATED if every else Status.HOLDS
+    assert flowref.check(own, "same/rows").status is expected

@@ -523,3 +523,20 @@ def sample_of_each(obj: Any, n: int, context: Any, draw: Any) -> Any:
     """Samples for contexts from a method that returns the axis of draws before that of contexts."""
     out = draw(obj, n, context)
     return out if context is None else out.transpose(0, 1)
+
+
+def of_sets(obj: Any, x: Any, context: Any = None, *, name: str, another: bool = True) -> Any:
+    """The images of sets ``(n, members, ...)``, called as rows with the number of their set.
+
+    ``another``: a smaller set follows, whose images are left out, since sets of one size hide what depends
+    on the sizes of others.
+    """
+    import torch
+
+    rows = x.flatten(0, 1)
+    sets = torch.arange(len(x), device=x.device).repeat_interleave(x.shape[1])
+    if another:
+        one = rows.new_ones(rows.shape[1:])
+        pair = torch.stack([one, -one])
+        rows, sets = torch.cat([rows, pair]), torch.cat([sets, sets.new_full((2,), len(x))])
+    return obj(rows, **{name: sets})[: x.shape[0] * x.shape[1]].reshape(x.shape), None

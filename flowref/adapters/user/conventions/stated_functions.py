@@ -31,15 +31,21 @@ def settle_stated_functions(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect
             for name in distribution_functions.functions_of(obj)
             if not distribution_functions.is_helper(obj, name, density) and _answers(obj, name, x)
         ]
+        first = names[0] if names else ""
+        names += [
+            name
+            for name in distribution_functions.inverses_of(obj)
+            if first
+            and not distribution_functions.is_helper(obj, name, density)
+            and _answers(obj, name, x, first)
+        ]
         if names and dialect.cdf is None:
-            first, *names = names
             dialect = replace(dialect, cdf=partial(distribution_functions.function, name=first))
-            heard.append(first)
+            heard.append(names.pop(0))
         names = [name for name in names if name != "cdf"]
         if names:
-            dialect = replace(
-                dialect, functions=partial(distribution_functions.cdf_columns, names=tuple(names))
-            )
+            columns = partial(distribution_functions.cdf_columns, names=tuple(names), first=first)
+            dialect = replace(dialect, functions=columns)
             heard += names
         quantile = distribution_functions.quantiles_of(obj)
         if dialect.icdf is None and dialect.cdf is not None and quantile:
@@ -58,9 +64,9 @@ def settle_stated_functions(obj: Any, dialect: Dialect, x: Any) -> tuple[Dialect
     return dialect, (f"it states {', '.join(heard)}",) if heard else ()
 
 
-def _answers(obj: Any, name: str, x: Any) -> bool:
+def _answers(obj: Any, name: str, x: Any, first: str = "cdf") -> bool:
     try:
-        value = getattr(obj, name)(x)
+        value = distribution_functions.cdf_columns(obj, x, (name,), first)
         return int(value.numel()) == len(x) and bool(value.is_floating_point())
     except Exception:  # other arguments, or no such function
         return False
