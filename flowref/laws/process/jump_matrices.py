@@ -57,8 +57,8 @@ def transitions_sum_to_one(flow: Transiting, batch: Batch) -> Residual:
     "D3PM (arXiv:2107.03006), section 3: the product of the matrices of steps",
 )
 def transitions_evolve(flow: Evolving, batch: Batch) -> Residual:
-    r"""Transition matrices change by their rates, $P_t' = P_t Q_t$, or are products of those of steps,
-    $\bar Q_t = \bar Q_{t-1} Q_t$; in the other order if columns hold the probabilities from one token.
+    """Transition matrices change by their rates, $P_t' = P_t Q_t$, or are the products of those of
+    steps; in the other order if columns hold the probabilities from one token.
     """
     times = shares(batch)
     found = np.asarray(flow.evolution(times), np.float64)

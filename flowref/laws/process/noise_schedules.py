@@ -161,7 +161,7 @@ def slopes_in_time(
     for name, of in DERIVATIVES.items():
         if turned and name in ("first'", "second'"):
             continue  # the velocity of Salimans and Ho, in the angle
-        measure = partial(_named, at, of)
+        measure = partial(_quantity, at, of)
         compared = slope_compared(measure, times, found["time"] / times, found[name])
         yield WORDS[name], found[name], compared.slope, compared.off
 
@@ -200,5 +200,5 @@ def _distance(one: Array, other: Array) -> float:
     return float(finite.max()) if len(finite) else np.inf
 
 
-def _named(at: Callable[[Array], dict[str, Array]], name: str, some: Array) -> Array:
+def _quantity(at: Callable[[Array], dict[str, Array]], name: str, some: Array) -> Array:
     return at(some)[name]

@@ -21,14 +21,13 @@ HOSTS = (
     f"{HOME}flows:halves",
     f"{HOME}densities:flow",
 )
-# Defects that hosts of one kind alone show: of hundreds of entries, of rows that are refused, of a map that
-# is a logit, of an order that another is told for.
+# Defects that hosts of one kind alone show: of hundreds of entries, of rows that are refused, of an order
+# that another is stated for.
 PARTICULAR = {
     "map/inverse-jacobian#one-entry-detached": f"{HOME}flows:halves",
     "coupling/pattern[conditioner]#one-entry-of-many-seen": f"{HOME}flows:wide",
     "map/finite[draws]#nothing-times-infinity": f"{HOME}surjective:metropolis",
     "random/rows-independent[contribution]#one-coin": f"{HOME}surjective:metropolis",
-    "map/log-det#log-det-off": f"{HOME}densities:logit",
     "squeeze/order[declared]#weights-of-another-order": f"{HOME}flows:squeeze",
 }
 # Defects of what no host has, and where none is.
@@ -46,8 +45,8 @@ ABSENT = {
 }
 # So many are drawn, of all that cannot be planted in their own host.
 SEED, DRAWN = 16, 60
-# What no host has is no defect of it.
-SHARE = 0.9
+# What no host has is no defect of it; of some thirty that are planted, one is 3 %.
+SHARE = 0.85
 
 
 @pytest.mark.parametrize(("name", "host"), PARTICULAR.items(), ids=PARTICULAR)

@@ -45,7 +45,7 @@ def scalings_of(obj: Any) -> dict[str, Any]:
     for method in dict.fromkeys(own_callables(obj)):
         asked, word = signatures.required(obj, method), normalized_name(method)
         if len(asked) == 1 and LEVEL.fullmatch(normalized_name(asked[0])):
-            for name, reading in _named(obj, method, word, levels):
+            for name, reading in _named_scalings(obj, method, word, levels):
                 found.setdefault(name, reading)
     if len(found) < len(SCALES):
         return {}
@@ -58,7 +58,9 @@ def data_deviation(obj: Any) -> float:
     return next((float(one) for one in values if type(one) in (int, float) and one > 0), 0.0)
 
 
-def _named(obj: Any, method: str, word: str, levels: Any) -> Iterator[tuple[str, TimeReading]]:
+def _named_scalings(
+    obj: Any, method: str, word: str, levels: Any
+) -> Iterator[tuple[str, TimeReading]]:
     names = [word] if word in SCALES else []
     if SEVERAL.fullmatch(word):
         names = [normalized_name(one) for one in returned_names(obj, method)]

@@ -169,7 +169,7 @@ def _sampler_by_count(
         return None
 
 
-def _named(
+def _named_samples(
     obj: Any, asked: SamplerCall, x: Any, context: Any
 ) -> tuple[Any, tuple[str, ...]] | None:
     """Points as a dictionary of arrays, or a structured array of numpy."""
@@ -184,7 +184,14 @@ def _named(
 
 
 # Forms of results, likeliest first.
-RECEIVED = (_named, _states, _of_one_context, _for_each_context, _squeezed, _sampler_by_count)
+RECEIVED = (
+    _named_samples,
+    _states,
+    _of_one_context,
+    _for_each_context,
+    _squeezed,
+    _sampler_by_count,
+)
 
 
 def sampler(obj: Any, chosen: Chosen) -> Any:

@@ -141,7 +141,7 @@ def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
         elif way.form == "wrapped":
             resolved = _wrapped(request, way, out)
         elif way.keys:
-            resolved = _named(request, way, out)
+            resolved = _named_arrays(request, way, out)
         elif (
             method_calls.call_with_columns in way.around
             and BATCH_AXIS not in request.chosen
@@ -303,7 +303,7 @@ def _several(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
     return None
 
 
-def _named(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
+def _named_arrays(request: Request, way: CallForm, out: Any) -> ResolvedCall | None:
     """A call that takes named arrays and returns some that make up a point, with or without a log-det
     among or after them.
     """
