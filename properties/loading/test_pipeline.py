@@ -26,7 +26,8 @@ from flowref.model import SpecError, Status, Target, TargetError
 
 # Each stage imports only those before it.
 ORDER = (
-    "written_processes", "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
+    "written_processes",
+    "notebooks", "user_code", "ownership", "live_objects", "options", "weights", "inner", "estimators", "source", "factory",
     "declaration", "instance", "recognition", "declared_options", "event_sizes",
     "size", "initialization", "shapes", "round_trip_cost", "draft", "calls", "kernels", "endless_solvers",
     "domains", "undeclared_noise", "estimates", "latents", "log_dets", "lower_bounds", "parameters", "sets",
