@@ -44,6 +44,28 @@ class OwnGenerator(nn.Module):
         return self.loc + self.drawn(n, 2)
 
 
+class Irrep(tuple[int, int]):
+    """A representation, as e3nn has them: a tuple without a length."""
+
+    def __len__(self) -> int:
+        """Raise."""
+        raise NotImplementedError
+
+
+class Labelled(nn.Module):
+    """A map that holds such a tuple."""
+
+    event_shape = (2,)
+
+    def __init__(self, bug: float = 0.0) -> None:
+        super().__init__()
+        self.irreps, self.bug = [Irrep((4, 0))], bug
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return 2 * x, x.new_full((len(x),), (2 + self.bug) * math.log(2))
+
+
 class BatchRenorm(nn.Module):
     """Batch renormalization that averages deviations, eps added beside the root; ``share``: by how much more
     these move than the means.
@@ -301,6 +323,8 @@ ROWS: list[tuple[str, Build, str, Status]] = [
     ("another way back", lambda: (Logit(), Sigmoid(1 - 1e-6)), "map/inverse", Status.VIOLATED),
     ("rows of a batch", Unmarked, "same/rows", Status.VIOLATED),
     ("members of a set", Declared, "same/rows", Status.HOLDS),
+    ("a tuple without a length", Labelled, "map/log-det", Status.HOLDS),
+    ("a bug beside one", lambda: Labelled(0.1), "map/log-det", Status.VIOLATED),
     ("infinite bounds", Bounded, "state/trains", Status.HOLDS),
     ("made infinite", lambda: Bounded(True), "state/trains", Status.VIOLATED),
 ]  # fmt: skip

@@ -45,7 +45,7 @@ def numbers_of(obj: Any) -> tuple[float, ...]:
         elif isinstance(item, dict):
             stack += list(item.values())
         elif isinstance(item, (list, tuple, set, frozenset)):
-            stack += list(item)
+            stack += iter(item)  # some tuples raise if asked for their length
         elif isinstance(item, types.MethodType):
             stack += [item.__self__, item.__func__]
         elif isinstance(item, types.FunctionType):

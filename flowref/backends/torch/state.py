@@ -324,7 +324,7 @@ def modules(obj: Any) -> list[nn.Module]:
         elif isinstance(item, dict):
             stack.extend(item.values())
         elif isinstance(item, (list, tuple)):
-            stack.extend(item)
+            stack.extend(iter(item))  # some tuples raise if asked for their length
         elif hasattr(item, "__dict__"):
             stack.extend(vars(item).values())
     return outermost

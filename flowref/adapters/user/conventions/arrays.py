@@ -96,7 +96,7 @@ def _kinds(obj: Any) -> Iterator[str]:
         elif isinstance(item, Mapping):
             stack += item.values()
         elif isinstance(item, list | tuple):
-            stack += item
+            stack += iter(item)  # some tuples raise if asked for their length
         elif hasattr(item, "__dict__") and not callable(item):
             stack += vars(item).values()
         elif item is obj:
