@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flowref.adapters.user.conventions.process_code import process_code
+from flowref.adapters.user.processes.process_code import process_code
 
 __all__ = ["process_code"]

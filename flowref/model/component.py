@@ -87,7 +87,7 @@ class Dialect:
         a denoiser's skip connection, output (in these units) and input (in their inverse);
     ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
         what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
-        `flowref.adapters.user.conventions.processes`.
+        `flowref.adapters.user.processes.noise_processes`.
 
     Objects that are immutable, or whose parameters are constrained:
 

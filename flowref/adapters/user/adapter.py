@@ -18,13 +18,13 @@ from flowref.adapters.user.conventions.call_forms import CallForm, Chosen
 from flowref.adapters.user.conventions.entries import by_entries
 from flowref.adapters.user.conventions.labels import with_labels
 from flowref.adapters.user.conventions.names import NEGATIVE, SCORES, USUAL
-from flowref.adapters.user.conventions.processes import methods_read, processes_of
 from flowref.adapters.user.conventions.roles import forward_call_form, inverse_call_forms
 from flowref.adapters.user.conventions.samples import sampler
 from flowref.adapters.user.conventions.separate_log_dets import usual_log_det
 from flowref.adapters.user.conventions.signatures import demand, takes_time_alone
 from flowref.adapters.user.conventions.user_choices import normalizing_of
 from flowref.adapters.user.facts import describe
+from flowref.adapters.user.processes.noise_processes import methods_read, processes_of
 from flowref.model import Adapter, Dialect
 from flowref.model.call import PROCESS
 

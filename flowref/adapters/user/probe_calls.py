@@ -25,7 +25,6 @@ from flowref.adapters.user.conventions.method_calls import (
 )
 from flowref.adapters.user.conventions.offset import without
 from flowref.adapters.user.conventions.one_way_densities import onward_of
-from flowref.adapters.user.conventions.processes import process_words
 from flowref.adapters.user.conventions.samples import sampler, settle_sample, settle_sample_log_prob
 from flowref.adapters.user.conventions.scores import settle_score
 from flowref.adapters.user.conventions.search import named_density
@@ -34,6 +33,7 @@ from flowref.adapters.user.conventions.sums import settle_sum
 from flowref.adapters.user.conventions.times import with_times
 from flowref.adapters.user.inquiry import ROWS, Inquiry
 from flowref.adapters.user.parts import made_of
+from flowref.adapters.user.processes.noise_processes import process_words
 from flowref.model import (
     Dialect,
     FlowrefError,

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.equations import EVENTS, ROOT, VARIANCE
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.time_functions import (
+from flowref.adapters.user.processes.equations import EVENTS, ROOT, VARIANCE
+from flowref.adapters.user.processes.time_functions import (
     CALL_FORMS,
     MIXED,
     NOISE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from flowref.adapters.user.conventions import processes
-from flowref.adapters.user.conventions.conversions import Conversion, Mixing, step_indices
 from flowref.adapters.user.conventions.signatures import required
-from flowref.adapters.user.conventions.time_functions import (
+from flowref.adapters.user.processes import noise_processes
+from flowref.adapters.user.processes.conversions import Conversion, Mixing, step_indices
+from flowref.adapters.user.processes.time_functions import (
     ARRAY,
     ARRAY_COLUMN,
     COLUMN,
@@ -86,14 +86,14 @@ def _matrices(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
 def _matrix_text(obj: Any, name: str, how: str) -> str:
     if not how:
         return f"torch.as_tensor(flow.{name}).reshape(-1, *flow.{name}.shape[-2:])"
-    counts = how in (processes.COUNTS, processes.COUNT)
+    counts = how in (noise_processes.COUNTS, noise_processes.COUNT)
     half = "{0} // 2" if counts else "{0} / 2"
     both = len(required(obj, name)) == 2
     one = "steps" if counts else "t"
-    if how in (processes.SEVERAL, processes.COUNTS):
+    if how in (noise_processes.SEVERAL, noise_processes.COUNTS):
         given = [half.format(one), one] if both else [one]
         return f"flow.{name}({', '.join(given)})"
-    item = "one" if how == processes.SCALAR else "one.item()"
+    item = "one" if how == noise_processes.SCALAR else "one.item()"
     given = [half.format(item), item] if both else [item]
     return f"torch.stack([torch.as_tensor(flow.{name}({', '.join(given)})) for one in {one}])"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.time_functions import (
+from flowref.adapters.user.processes.time_functions import (
     ARRAY,
     NUMBER,
     TENSOR,

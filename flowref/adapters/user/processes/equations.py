@@ -11,7 +11,7 @@ from typing import Any
 
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.time_functions import (
+from flowref.adapters.user.processes.time_functions import (
     CALL_FORMS,
     TimeReading,
     core_of,

@@ -15,11 +15,11 @@ from typing import Any
 from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.conversions import conversions_of, step_indices
-from flowref.adapters.user.conventions.denoiser_scalings import scalings_of
-from flowref.adapters.user.conventions.equations import equation_of
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.conventions.time_functions import (
+from flowref.adapters.user.processes.conversions import conversions_of, step_indices
+from flowref.adapters.user.processes.denoiser_scalings import scalings_of
+from flowref.adapters.user.processes.equations import equation_of
+from flowref.adapters.user.processes.time_functions import (
     TRIED,
     TimeReading,
     is_time,

@@ -1,0 +1,1 @@
+"""Noise processes of users: functions of time, equations, schedules, conversions of predictions, denoisers."""
