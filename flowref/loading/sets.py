@@ -56,7 +56,7 @@ def members(draft: Draft) -> Finding | None:
 
 def _several(draft: Draft, name: str) -> tuple[Dialect, Any] | None:
     """The calling convention in which events are sets, given by the assignment of rows, and images; None if
-    it does not work, or for other calls than a map without log-det.
+    it does not work or has no effect, or for other calls than a map without log-det.
     """
     if draft.dialect.offered != ("forward",):
         return None
@@ -64,12 +64,18 @@ def _several(draft: Draft, name: str) -> tuple[Dialect, Any] | None:
     x = np.random.default_rng(4).standard_normal((1, MEMBERS, *draft.facts.event_shape))
     try:
         alone, log_det = draft.ask(draft.dialect.forward, x[0])
-        one = draft.array(draft.ask(partial(forward, another=False), x)[0])
+        one, assigned = (
+            draft.array(draft.ask(partial(forward, another=False), sets)[0])
+            for sets in (x, np.concatenate([x, 2 * x]))
+        )
         two = draft.ask(forward, np.concatenate([x, 2 * x]))[0]
+        merged = draft.ask(draft.dialect.forward, np.concatenate([x[0], 2 * x[0]]))[0]
     except Exception:  # another argument
         return None
     of_default = draft.array(alone)
     if log_det is not None or one[0].shape != of_default.shape:
         return None
+    if np.array_equal(assigned.reshape(-1), draft.array(merged).reshape(-1)):
+        return None  # an argument that is kept for others' sake
     same = np.abs(one[0] - of_default).max() <= SAME * np.abs(of_default).max()
     return (Dialect(forward=forward), two) if same else None
