@@ -171,7 +171,8 @@ def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
     if request.onward is None and read_by_name and not signatures.keys(request.obj, method):
         raise TargetError(
             f"{method} takes a dictionary and reads {', '.join(map(repr, read_by_name))} of it; expected the point under a "
-            "name such as x, and a running log-det under one such as log_det: audit a wrapper that takes these"
+            "name such as x, and a running log-det under one such as log_det, or parts of a point as an attribute "
+            "event_shapes = {'mass': (), 'spin': (2,)} states them: audit a wrapper that takes these"
         ) from raised
     raise raised
 

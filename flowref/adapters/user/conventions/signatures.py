@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -35,6 +34,11 @@ POINT_NAMES = (
     "event_names", "event_shapes", "names", "parameters", "parameter_names", "param_names", "keys", "variables",
     "columns", "fields",
 )  # fmt: skip
+# Keys of a batch of data, whose arrays have axes that its code does not show, or are no part of a point.
+OF_BATCHES = re.compile(
+    r"ima?ge?s?|pixel|label|class|target|mask|cond|context|inputs?|data|batch|^[xy]$|length|index|feature",
+    re.IGNORECASE,
+)
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -137,7 +141,7 @@ def point_names(obj: Any, method: str) -> dict[str, int]:
     for name in POINT_NAMES:
         stated = attribute(obj, name)
         if isinstance(stated, Mapping) and stated:
-            sizes = [math.prod(one) for one in stated.values() if isinstance(one, tuple)]
+            sizes = [sum(one) for one in stated.values() if isinstance(one, tuple) and len(one) < 2]
             if len(sizes) == len(stated) and all(isinstance(key, str) for key in stated):
                 return dict(zip(stated, sizes, strict=True))
         elif (
@@ -146,7 +150,8 @@ def point_names(obj: Any, method: str) -> dict[str, int]:
             and all(isinstance(one, str) for one in stated)
         ):
             return dict.fromkeys(stated, 0)
-    return dict.fromkeys((key for key in names_read(obj, method) if not sign_of(key)), 0)
+    read = [key for key in names_read(obj, method) if not sign_of(key)]
+    return {} if any(map(OF_BATCHES.search, read)) else dict.fromkeys(read, 0)
 
 
 def keys(obj: Any, method: str) -> tuple[str, ...]:
