@@ -10,7 +10,7 @@ import pytest
 
 from flowref import checking, registry
 from flowref.loading.recipe import Recipe, recipe_of
-from flowref.model import Ambiguous, Status
+from flowref.model import Ambiguous, Status, TargetError
 
 NAMING = Path(__file__).with_name("naming.py")
 INVERSE_LOG_DET = "map/log-det[inverse]"
@@ -87,3 +87,17 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
 def test_what_was_read_is_judged(name: str, law: str, status: Status) -> None:
     """What is right holds, and a bug in it is found."""
     assert checking.pair_verdict(registry.parse_target(f"{NAMING}:{name}"), law).status is status
+
+
+def test_the_sizes_of_named_arrays_are_not_guessed(tmp_path: Path) -> None:
+    """A log-det that is right for an image beside its label is held against no other size."""
+    lines = (
+        "import math, torch",
+        "class Images:",
+        "    def forward(self, batch):",
+        "        numbers = torch.full((len(batch['image']),), 16 * math.log(2))",
+        "        return {'image': 2 * batch['image'], 'label': batch['label']}, numbers",
+    )
+    (tmp_path / "images.py").write_text("\n".join(lines))
+    with pytest.raises(TargetError, match="event_shapes"):
+        recipe_of(registry.parse_target(f"{tmp_path}/images.py:Images"))

@@ -261,7 +261,8 @@ def _as_named(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallFor
     entries, count = x.shape[1], len(found)
     sizes = tuple(found.values())
     if sum(size or 1 for size in sizes) != entries:
-        if any(sizes) or entries % count:
+        shared = count == 1 or signatures.stated_point_names(obj)
+        if any(sizes) or entries % count or not shared:
             return
         sizes = (entries // count,) * count
     named = replace(way, form="named", keys=tuple(found), sizes=sizes, around=(), usual=False)

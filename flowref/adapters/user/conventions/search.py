@@ -329,12 +329,28 @@ def _named_arrays(request: Request, way: CallForm, out: Any) -> ResolvedCall | N
         ladj = partial(return_forms.summed_values if several else return_forms.entry, index=1)
     elif among:
         ladj = partial(return_forms.entry, index=among[0])
+    if request.onward is None and _fits_any_size(request, way, ladj(out), ladj):
+        return None
     way = replace(way, latents=tuple(zip(names, features, strict=True)))
     if request.onward is not None:
         lost = ladj is return_forms.none
         return ResolvedCall(way, way.dialect_function(value, ladj), (BACK_ALONE,) if lost else ())
     words = f"named arrays in, and out: {', '.join(way.keys)} -> {', '.join(map(str, names))}"
     return ResolvedCall(way, way.dialect_function(value, ladj), (words,))
+
+
+def _fits_any_size(request: Request, way: CallForm, log_det: Any, ladj: Any) -> bool:
+    """Whether parts of undetermined sizes may as well have two features each, with the same log-det: then it
+    is that of sizes which the code does not show, as of an image beside its label.
+    """
+    if log_det is None or any(way.sizes) or signatures.stated_point_names(request.obj):
+        return False
+    twice = replace(way, sizes=(2,) * len(way.sizes))
+    try:
+        other = ladj(twice.ask(request.obj, request.x.repeat_interleave(2, -1), request.context))
+        return other.shape == log_det.shape and bool((other == log_det).all())
+    except Exception:  # parts are numbers
+        return False
 
 
 def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any, str] | None:

@@ -34,11 +34,6 @@ POINT_NAMES = (
     "event_names", "event_shapes", "names", "parameters", "parameter_names", "param_names", "keys", "variables",
     "columns", "fields",
 )  # fmt: skip
-# Keys of a batch of data, whose arrays have axes that its code does not show, or are no part of a point.
-OF_BATCHES = re.compile(
-    r"ima?ge?s?|pixel|label|class|target|mask|cond|context|inputs?|data|batch|^[xy]$|length|index|feature",
-    re.IGNORECASE,
-)
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -134,24 +129,30 @@ def names_read(obj: Any, method: str) -> list[str]:
     return list(dict.fromkeys(key for key in read if isinstance(key, str)))
 
 
-def point_names(obj: Any, method: str) -> dict[str, int]:
-    """The names of the arrays that make up a point, with the features of each, 0 if undetermined: as an
-    attribute states them, or as a method reads them from its only argument. Empty if points are one array.
+def stated_point_names(obj: Any) -> dict[str, int]:
+    """The names of the arrays that make up a point, with the features of each, 0 if undetermined, as an
+    attribute states them; else empty.
     """
     for name in POINT_NAMES:
         stated = attribute(obj, name)
-        if isinstance(stated, Mapping) and stated:
-            sizes = [sum(one) for one in stated.values() if isinstance(one, tuple) and len(one) < 2]
-            if len(sizes) == len(stated) and all(isinstance(key, str) for key in stated):
-                return dict(zip(stated, sizes, strict=True))
-        elif (
-            isinstance(stated, list | tuple)
-            and stated
-            and all(isinstance(one, str) for one in stated)
-        ):
+        if not stated or not isinstance(stated, Mapping | list | tuple):
+            continue
+        if not all(isinstance(one, str) for one in stated):
+            continue
+        if not isinstance(stated, Mapping):
             return dict.fromkeys(stated, 0)
-    read = [key for key in names_read(obj, method) if not sign_of(key)]
-    return {} if any(map(OF_BATCHES.search, read)) else dict.fromkeys(read, 0)
+        sizes = [sum(one) for one in stated.values() if isinstance(one, tuple) and len(one) < 2]
+        if len(sizes) == len(stated):
+            return dict(zip(stated, sizes, strict=True))
+    return {}
+
+
+def point_names(obj: Any, method: str) -> dict[str, int]:
+    """The names of the arrays that make up a point, as stated or as a method reads them from its only
+    argument. Empty if points are one array.
+    """
+    read = (key for key in names_read(obj, method) if not sign_of(key))
+    return stated_point_names(obj) or dict.fromkeys(read, 0)
 
 
 def keys(obj: Any, method: str) -> tuple[str, ...]:
