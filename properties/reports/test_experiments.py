@@ -1,4 +1,4 @@
-"""The experiments of Real NVP: a command that goes on where it was killed, and a page that holds
+"""The experiments of Real NVP and of likelihoods: a command that goes on where it was killed, and a page that holds
 what was measured.
 """
 
@@ -30,12 +30,28 @@ from flowref.training.variants import VARIANTS, NormalMixture
 from rows import DEEP
 
 REPORTS = Path(__file__).parents[2] / "reports"
-NAMES = ("E10", "E11", "E4", "E5", "E7", "E8", "E9")
+# Script of a page -> its experiments.
+NAMES = {
+    "real_nvp": ("E10", "E11", "E4", "E5", "E7", "E8", "E9"),
+    "likelihoods": ("moons",),
+}
+SHARED = ("command", "experiment", "truth")
 
 
 def part(name: str) -> Any:
-    """A module of the page, which is no package of flowref."""
-    return importlib.import_module(f"real_nvp_page.{name}" if name else "real_nvp")
+    """A module of the pages, which is no package of flowref."""
+    return importlib.import_module(f"{'experiments' if name in SHARED else 'real_nvp_page'}.{name}")
+
+
+def page_of(script: str) -> Any:
+    """The page of a script."""
+    return importlib.import_module(script).PAGE
+
+
+def run(script: str, *words: str) -> int:
+    """Run the command of a page in this process."""
+    code: int = part("command").main(page_of(script), [*words])
+    return code
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
@@ -61,17 +77,20 @@ def one_thread() -> Iterator[None]:
 # The command
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_thread: None) -> None:
+@pytest.mark.parametrize(
+    ("script", "name"), [(script, name) for script, names in NAMES.items() for name in names]
+)
+def test_a_rehearsal_measures_draws_and_writes(
+    script: str, name: str, tmp_path: Path, one_thread: None
+) -> None:
     """Each experiment leaves one JSON file, pictures that the page shows, and a page without other
     numbers.
     """
-    script = part("")
-    assert (
-        script.main([name, "--rehearse", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")])
-        == 0
-    )
-    results = json.loads((tmp_path / "real-nvp" / f"{name}.json").read_text())
+    page = page_of(script)
+    folder = tmp_path / page.name
+    words = ["--rehearse", "--out", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    assert run(script, name, *words) == 0
+    results = json.loads((folder / f"{name}.json").read_text())
     assert (
         results["rehearsal"]
         and results["checks"]
@@ -80,12 +99,13 @@ def test_a_rehearsal_measures_draws_and_writes(name: str, tmp_path: Path, one_th
     assert all({"group", "seed"} <= set(row) for row in results["runs"])
     trained = [row for row in results["runs"] if "recipe" in row]
     assert trained and all(row["recipe"]["seed"] == row["seed"] for row in trained)
-    text = (tmp_path / "real-nvp.md").read_text()
-    pictures = sorted(path.name for path in (tmp_path / "real-nvp").glob("*.[ps][nv]g"))
-    assert pictures and all(f"(real-nvp/{picture})" in text for picture in pictures)
-    assert text.count("(real-nvp/E") == len(pictures) and "nan" not in text
-    assert script.page(tmp_path) == text
-    assert not list((tmp_path / "real-nvp").glob(".*"))
+    text = (tmp_path / f"{page.name}.md").read_text()
+    pictures = sorted(path.name for path in folder.glob("*.[ps][nv]g"))
+    assert pictures and all(f"({page.name}/{picture})" in text for picture in pictures)
+    assert text.count(f"]({page.name}/") == len(pictures)
+    assert "nan" not in text
+    assert page.text(tmp_path) == text
+    assert not list(folder.glob(".*"))
 
 
 @DEEP
@@ -95,9 +115,9 @@ def test_finished_seeds_are_not_trained_again(
     """What is done is read, what is missing is done again, and the results are those of a run that
     was not disturbed.
     """
-    script, experiment = part(""), part("experiment")
+    experiment = part("experiment")
     words = ["E9", "--rehearse", "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")]
-    assert script.main(words) == 0
+    assert run("real_nvp", *words) == 0
     path = tmp_path / "out" / "real-nvp" / "E9.json"
     first = json.loads(path.read_text())
     [lost] = (tmp_path / "runs").glob("E9-*/mixture-drawn-start-1")
@@ -113,7 +133,7 @@ def test_finished_seeds_are_not_trained_again(
             return super().run(*rest)
 
     monkeypatch.setattr(experiment, "Training", Counted)
-    assert script.main(words) == 0
+    assert run("real_nvp", *words) == 0
     assert begun == [1]
     again = json.loads(path.read_text())
     for results in (first, again):
@@ -184,7 +204,7 @@ def test_a_check_that_is_not_met_fails_the_command(
     tmp_path: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exit code is 1, and the page says so, when a hard check is not met."""
-    script, filament, experiment = part(""), part("filament"), part("experiment")
+    command, filament, experiment = part("command"), part("filament"), part("experiment")
     rehearsal = experiment.conduct(
         filament.EXPERIMENT,
         experiment.Effort(True),
@@ -195,33 +215,32 @@ def test_a_check_that_is_not_met_fails_the_command(
     for met in (True, False):
         found = {**rehearsal, "checks": [{"what": "it holds", "met": met}]}
         (tmp_path / "real-nvp" / "E9.json").write_text(json.dumps(found))
-        monkeypatch.setattr(script, "conduct", lambda *_, found=found: found)
-        assert script.main(["E9", "--out", str(tmp_path)]) == (0 if met else 1)
+        monkeypatch.setattr(command, "conduct", lambda *_, found=found: found)
+        assert run("real_nvp", "E9", "--out", str(tmp_path)) == (0 if met else 1)
         assert ("NOT MET" in (tmp_path / "real-nvp.md").read_text()) is not met
 
 
 # The published page
 
 
-def published() -> list[Path]:
-    """The numbers of the page in the repository."""
-    return sorted((REPORTS / "real-nvp").glob("*.json"))
-
-
-def test_the_page_is_written_from_the_numbers() -> None:
+@pytest.mark.parametrize("script", NAMES)
+def test_the_page_is_written_from_the_numbers(script: str) -> None:
     """The published page is what `page` writes from the published JSON, all of it measured in full."""
-    assert [path.stem for path in published()] == list(NAMES)
-    assert not any(json.loads(path.read_text())["rehearsal"] for path in published())
-    assert (REPORTS / "real-nvp.md").read_text(encoding="utf-8") == part("").page(REPORTS)
+    page = page_of(script)
+    published = sorted((REPORTS / page.name).glob("*.json"))
+    assert [path.stem for path in published] == list(NAMES[script])
+    assert not any(json.loads(path.read_text())["rehearsal"] for path in published)
+    assert (REPORTS / f"{page.name}.md").read_text(encoding="utf-8") == page.text(REPORTS)
 
 
-def test_the_published_settings_are_those_of_the_code() -> None:
+@pytest.mark.parametrize("script", NAMES)
+def test_the_published_settings_are_those_of_the_code(script: str) -> None:
     """Seeds and recipes of the published numbers are those that the experiments would use now; a
     setting that is newer than they are was its default.
     """
-    experiment = part("experiment")
-    for each in importlib.import_module("real_nvp_page").EXPERIMENTS:
-        rows = json.loads((REPORTS / "real-nvp" / f"{each.name}.json").read_text())["runs"]
+    experiment, page = part("experiment"), page_of(script)
+    for each in page.experiments:
+        rows = json.loads((REPORTS / page.name / f"{each.name}.json").read_text())["runs"]
         tasks = each.tasks(experiment.Effort())
         assert [(row["group"], row["seed"]) for row in rows] == [
             (task.group, task.seed) for task in tasks

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from matplotlib.ticker import MaxNLocator
 
+from experiments import pictures, words
+from experiments.experiment import Effort, Experiment, Row, Task, grouped, spread
+from experiments.pictures import BLACK, BLUE, GRAY, GREEN, PURPLE, RED
 from flowref.reference import Dequantize, Flow, real_nvp_loss
 from flowref.training import runs
 from flowref.training.data import Dataset
 from flowref.training.loop import mean_nll
 from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GRAY, GREEN, PURPLE, RED
 
 PENALTY, LARGEST_RATIO, REPEATS = 5e-5, 1e-3, 4
 BASE = "both norms"

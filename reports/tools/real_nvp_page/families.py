@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+from experiments import pictures, truth, words
+from experiments.experiment import Effort, Experiment, Row, Task, Trained, grouped, spread
+from experiments.pictures import BLACK, BLUE, RED
 from flowref.training import runs
 from flowref.training.baselines import normal_nll
 from flowref.training.bounds import MANY, seeded_layers
@@ -15,9 +18,6 @@ from flowref.training.families import FAMILIES
 from flowref.training.flows import FLOWS, MATCHED, REAL_NVP
 from flowref.training.loop import mean_nll
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, truth, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, Trained, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, RED
 
 DATA, SEEDS, EPOCHS = "moons", 3, 4
 MODEL: Row = {"depth": 6, "hidden": [64, 64]}

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from matplotlib.colors import Normalize
 
+from experiments import pictures, truth, words
+from experiments.experiment import Effort, Experiment, Row, Task, grouped, spread
+from experiments.pictures import BLACK, GREEN, PURPLE, RED
 from flowref.reference import Flow
 from flowref.training import runs
 from flowref.training.data import Dataset
 from flowref.training.loop import mean_nll
 from flowref.training.plane import on_grid
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, truth, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, GREEN, PURPLE, RED
 
 MODEL: Row = {"depth": 6, "hidden": [64, 64]}
 NORMAL, DRAWN, PLACED = "normal base", "mixture, drawn start", "mixture, placed start"

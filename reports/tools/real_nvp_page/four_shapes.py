@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments import pictures, truth, words
+from experiments.experiment import Effort, Experiment, Row, Task, grouped, spread
+from experiments.pictures import BLACK, BLUE, GRAY, GREEN, RED
 from flowref.reference import Flow, real_nvp_loss
 from flowref.training import runs
 from flowref.training.baselines import normal_nll
@@ -16,9 +19,7 @@ from flowref.training.data import Dataset
 from flowref.training.loop import mean_nll
 from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
-from real_nvp_page import discrepancy, pictures, truth, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GRAY, GREEN, RED
+from real_nvp_page import discrepancy
 
 OPTIONS: Row = {"hidden": [64, 64], "norm": "running", "momentum": 0.005}
 ALONE, MIXED, AWAY, NULL = (

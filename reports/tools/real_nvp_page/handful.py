@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 from torch.autograd.functional import jacobian
 
+from experiments import pictures, words
+from experiments.experiment import Effort, Experiment, Row, Task, spread
+from experiments.pictures import BLACK, BLUE, GRAY, RED
 from flowref.reference import Dequantize, Flow
 from flowref.training import plots, runs
 from flowref.training.baselines import histogram_bits
@@ -19,9 +22,6 @@ from flowref.training.data import Dataset
 from flowref.training.loop import mean_nll
 from flowref.training.models import tensor
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, spread
-from real_nvp_page.pictures import BLACK, BLUE, GRAY, RED
 
 SEEDS, EPOCHS, IMAGES, COPIES, REPEATS = 3, 100, 8, 8, 20
 # So many units of the bound are allowed, as the laws allow 64 times the spread that rounding is

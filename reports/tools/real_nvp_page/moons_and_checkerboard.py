@@ -7,15 +7,15 @@ from pathlib import Path
 
 import torch
 
+from experiments import pictures, truth, words
+from experiments.experiment import Effort, Experiment, Row, Task, grouped, spread
+from experiments.pictures import BLACK, BLUE, GRAY, RED
 from flowref.reference import Flow
 from flowref.training import runs
 from flowref.training.baselines import normal_nll
 from flowref.training.data import Dataset
 from flowref.training.loop import mean_nll
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, truth, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, grouped, spread
-from real_nvp_page.pictures import BLACK, BLUE, GRAY, RED
 
 MODEL = {"depth": 6, "hidden": [64], "norm": "batch", "momentum": 0.1}
 EPOCHS = {"moons": 30, "checkerboard": 30}

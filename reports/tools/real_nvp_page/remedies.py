@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from matplotlib.colors import Normalize
 
+from experiments import pictures, truth, words
+from experiments.experiment import Effort, Experiment, Row, Task, Trained, grouped, spread
+from experiments.pictures import BLACK, BLUE, GREEN, PURPLE, RED
 from flowref.training import runs
 from flowref.training.bounds import MANY, log_density, seeded_layers
 from flowref.training.data import Dataset
@@ -19,10 +22,7 @@ from flowref.training.flows import REAL_NVP
 from flowref.training.loop import mean_nll
 from flowref.training.plane import on_grid
 from flowref.training.recipes import Recipe
-from real_nvp_page import pictures, truth, words
-from real_nvp_page.experiment import Effort, Experiment, Row, Task, Trained, grouped, spread
 from real_nvp_page.filament import DATA, HALF, MODEL
-from real_nvp_page.pictures import BLACK, BLUE, GREEN, PURPLE, RED
 
 PLAIN, NOISE, GATE, RANDOM = "bijection", "noise beside the data", "gate", "random layers"
 FLOWS = {PLAIN: REAL_NVP, NOISE: "augmented", GATE: "rad", RANDOM: "stochastic"}

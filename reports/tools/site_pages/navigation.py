@@ -21,6 +21,7 @@ WELL = (
     ("Batch normalization, claim by claim", "batch-norm"),
     ("Normalizing flows, claim by claim", "normalizing-flows"),
     ("Training Real NVP", "real-nvp"),
+    ("Likelihoods of matching and diffusion", "likelihoods"),
 )
 # The reference, of which some pages are guides.
 REFERENCE = (

@@ -20,7 +20,7 @@ TAKEN = {
     **{
         f"reports/{name}.md": f"reports/{name}.md"
         for name in (
-            "batch-norm", "benchmarks", "cluster", "growth", "missed-bugs", "normalizing-flows", "power", "proofs",
+            "batch-norm", "benchmarks", "cluster", "growth", "likelihoods", "missed-bugs", "normalizing-flows", "power", "proofs",
             "published", "real-nvp",
         )
     },

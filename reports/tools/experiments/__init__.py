@@ -1,0 +1,1 @@
+"""Experiments: trainings that go on where they were, their numbers as JSON, and a page of them."""
