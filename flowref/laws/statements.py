@@ -72,6 +72,7 @@ STATEMENTS = {
     "gradient/context-used": "The result depends on the context.",
     "gradient/parameters": "Gradients with respect to parameters are derivatives of the result.",
     "gradient/of-samples": "Reparametrized samples carry the derivatives of their distribution.",
+    "gradient/exists": "Autograd goes back through the map or its inverse.",
     "gradient/finite": "Gradients are finite where values are.",
     "gradient/reaches-parameters": "Every parameter gets a nonzero gradient.",
     # Independence of calls.

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from flowref import check
 from flowref.checking import Settings, pair_verdict
 from flowref.model import Status
 from flowref.registry import parse_target
@@ -59,3 +60,52 @@ def test_a_map_that_overwrites_what_it_computed_is_no_error(law: str) -> None:
     """No gradient can be asked for, which is said; nothing is known to be wrong."""
     verdict = pair_verdict(parse_target(f"{__file__}:Overwriting"), law, Settings("quick"))
     assert verdict.status is not Status.ERROR, verdict.reason
+
+
+class Scaled(nn.Module):
+    """A coupling whose subnetwork ends in a sigmoid, scaled in place or not."""
+
+    event_shape = (4,)
+
+    def __init__(self, in_place: bool, backward_too: bool) -> None:
+        super().__init__()
+        self.network = nn.Sequential(nn.Linear(2, 4), nn.Sigmoid())
+        self.in_place, self.backward_too = in_place, backward_too
+
+    def scale(self, kept: Any, in_place: bool) -> Any:
+        """Scale and shift of the other half."""
+        found = self.network(kept)
+        if in_place:
+            found *= 0.1
+        else:
+            found = found * 0.1
+        return found.tanh().chunk(2, 1)
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        kept, other = x.chunk(2, 1)
+        s, t = self.scale(kept, self.in_place)
+        return torch.cat([kept, other * s.exp() + t], 1), s.sum(1)
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        kept, other = z.chunk(2, 1)
+        s, t = self.scale(kept, self.in_place and self.backward_too)
+        return torch.cat([kept, (other - t) * (-s).exp()], 1), -s.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("in_place", "backward_too", "status"),
+    [
+        (True, True, Status.VIOLATED),
+        (True, False, Status.HOLDS),
+        (False, False, Status.HOLDS),
+    ],
+)
+def test_a_map_that_cannot_be_trained_in_any_direction_is_violated(
+    in_place: bool, backward_too: bool, status: Status
+) -> None:
+    """One direction that overwrites what autograd needs is usual; both leave nothing to train by."""
+    torch.manual_seed(0)
+    verdict = check(Scaled(in_place, backward_too), "gradient/exists", Settings("quick"))
+    assert verdict.status is status, verdict.reason

@@ -10,16 +10,17 @@ from flowref.model import SpecError
 from flowref.registry import parse_target
 
 FIELD = "flowref_zoo.specimens.spoken_samples:field"
+BASE = "flowref_zoo.specimens.spoken_samples:base"
 
 
-@pytest.mark.parametrize(
-    ("option", "read"), [("", False), ("?beside=sample", True), ("?beside=none", False)]
-)
-def test_what_they_are_is_asked(option: str, read: bool) -> None:
-    """A sampler's name says nothing of them; an option does, and ends the question."""
-    recipe = recipe_of(parse_target(f"{FIELD}{option}"))
-    assert (recipe.dialect.sample_log_prob is not None) is read
-    asked = any("?beside=sample" in words for words in recipe.probed.conventions)
+@pytest.mark.parametrize("option", ["", "beside", "none"])
+@pytest.mark.parametrize(("target", "method"), [(FIELD, "sample"), (BASE, "forward")])
+def test_what_they_are_is_asked(target: str, method: str, option: str) -> None:
+    """A method's name says nothing of them; an option does, and ends the question."""
+    given = {"": "", "beside": f"?beside={method}", "none": "?beside=none"}[option]
+    recipe = recipe_of(parse_target(f"{target}{given}"))
+    assert (recipe.dialect.sample_log_prob is not None) is (option == "beside")
+    asked = any(f"?beside={method}" in words for words in recipe.probed.conventions)
     assert asked is (option == "")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from flowref.laws.bijection.oracles import in_place
 from flowref.laws.common.amounts import affordable_row_count, sparing
 from flowref.laws.common.cases import CONTEXT
 from flowref.laws.common.outcomes import attempt, flags, met_a_graph
@@ -28,7 +29,7 @@ from flowref.model import (
     draw_points,
     law,
 )
-from flowref.model.abilities import Living
+from flowref.model.abilities import Invertible, Living, Pulling
 from flowref.model.steps import Eval, Learn, Nudge, Step, Train, Trained
 
 # Factor of points farther out, where tails are chosen by torch.where.
@@ -94,6 +95,43 @@ def lost_in(flow: Living, outcome: Trained) -> tuple[bool, list[str]]:
         if finite and gradient is not None and not np.isfinite(gradient).all()
     ]
     return finite, broken
+
+
+class LivingBothWays(Living, Invertible, Pulling, Protocol):
+    """A trainable map with an inverse, both recorded by autograd."""
+
+
+@law(
+    "gradient/exists",
+    key="hygiene/gradient-exists",
+    tolerance=EXACT,
+    effort=1,
+    scales=GIVEN,
+    applies=has_parameters,
+    source="the output of a subnetwork was changed in place, and no coupling could be trained (FrEIA 08cc210)",
+    pointwise=True,
+)
+def gradient_exists(flow: LivingBothWays, batch: Batch) -> Residual:
+    """Autograd goes back through the map or through its inverse. One of them may write its coordinates
+    into place, as an autoregressive solver does; a model of which both overwrite what autograd needs
+    cannot be trained.
+    """
+    for which in ("forward", "inverse"):
+        out, error = attempt(getattr(flow, which), batch.x, batch.context)
+        if error:
+            raise Unsupported(f"{which} raises, which map/finite reports")
+        try:
+            ones = np.ones(np.shape(out.value)), None
+            _, error = attempt(flow.vjp, which, batch.x, batch.context, *ones)
+        except Unsupported as refusal:
+            if not in_place(refusal):
+                raise
+            continue
+        if not error:
+            return flags(False, len(batch.x))
+        raise Unsupported(f"the backward pass of {which} raises {error}")
+    note = "a value that the backward pass needs is overwritten, by forward and by inverse"
+    return flags(True, len(batch.x), note)
 
 
 # Advice, because healthy tensors without any gradient exist: weights that a mask empties for a

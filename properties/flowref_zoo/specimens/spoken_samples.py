@@ -39,6 +39,22 @@ def field(defect: str = "") -> nn.Module:
     return Field(defect)
 
 
-SPECIMENS = (
-    Specimen("field?beside=sample", {"log-det-added": ("density/change-of-variables[samples]",)}),
-)
+class Base(Field):
+    """A base whose forward draws points with their log-densities, and whose sampler drops these."""
+
+    def forward(self, num_samples: int = 1) -> tuple[Any, Any]:
+        """Points with their log-densities."""
+        return super().sample(num_samples)
+
+    def sample(self, num_samples: int = 1) -> Any:
+        """Points alone."""
+        return self.forward(num_samples)[0]
+
+
+def base(defect: str = "") -> nn.Module:
+    """A density whose forward draws."""
+    return Base(defect)
+
+
+ADDED = {"log-det-added": ("density/change-of-variables[samples]",)}
+SPECIMENS = (Specimen("field?beside=sample", ADDED), Specimen("base?beside=forward", ADDED))

@@ -224,13 +224,13 @@ def settle_sample_log_prob(
     found = _add_sample_log_prob(obj, dialect, x, context, (named,) if named else BESIDE_SAMPLES)
     if found is not dialect or named or context is not None:
         return found, ()
-    drawing = calls.method_of(dialect.sample)
-    if not drawing or _add_sample_log_prob(obj, dialect, x, None, (drawing,)) is dialect:
-        return dialect, ()
-    words = (
-        f"{drawing}() returns numbers with its points, which are not tested: say ?beside={drawing}"
-    )
-    return dialect, (f"{words} where they are log-densities",)
+    # Where forward is no map, it may draw from a base.
+    drawing = (calls.method_of(dialect.sample), "" if dialect.forward else "forward")
+    for method in filter(None, drawing):
+        if _add_sample_log_prob(obj, dialect, x, None, (method,)) is not dialect:
+            words = f"{method}() returns numbers with its points, which are not tested: say ?beside={method}"
+            return dialect, (f"{words} where they are log-densities",)
+    return dialect, ()
 
 
 def _add_sample_log_prob(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flowref.model import Array, Subject, mutant
+from flowref.model import Array, Subject, Unsupported, mutant
 from flowref.model.steps import Learn, Trained
 from flowref_zoo.mutants.combinators import at, multiplied, promising, wrapped
 
@@ -71,6 +71,16 @@ def score_off_by_a_factor(subject: Subject, size: float = 1e-3) -> Subject:
 def with_gradients(trained: Trained, **changes: Any) -> Trained:
     """A training step that gave other gradients for some parameters."""
     return replace(trained, gradients={**trained.gradients, **changes})
+
+
+def _refusing(vjp: Callable[..., Array], which: str, *others: Any) -> Array:
+    raise Unsupported(f"{which} overwrites what autograd needs to go back")
+
+
+@mutant("gradient/exists", host=COUPLING)
+def overwritten(subject: Subject, size: float = 1.0) -> Subject:
+    """The results of both directions are changed in place."""
+    return wrapped(subject, "vjp", _refusing)
 
 
 @mutant("gradient/finite", host=COUPLING)
