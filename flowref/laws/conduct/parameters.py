@@ -103,7 +103,6 @@ class LivingBothWays(Living, Invertible, Pulling, Protocol):
 
 @law(
     "gradient/exists",
-    key="hygiene/gradient-exists",
     tolerance=EXACT,
     effort=1,
     scales=GIVEN,
