@@ -112,6 +112,7 @@ class Audit:
         }
         self.replayed: dict[tuple[str, str], Verdict] = {}
         self.announced: set[str] = set()
+        self.unread: set[str] = set()
         self.journal: Journal | None = None
         self.spent = False
         self.failures = 0
@@ -317,7 +318,9 @@ class Audit:
     def _leave_out(self, problem: Problem) -> None:
         """Leave out an object of a whole file that is no flow."""
         self.done.pop(problem.spec, None)
-        self.listener.left_out(problem)
+        if problem.message not in self.unread:  # a missing import is the same for a whole file
+            self.unread.add(problem.message)
+            self.listener.left_out(problem)
 
     def _enter_unloadable(self, problem: Problem) -> None:
         """Enter a target that cannot be loaded; it has no verdicts."""

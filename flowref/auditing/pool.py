@@ -38,6 +38,8 @@ THREADS = (
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )
+# The C++ of torch writes each of its warnings to standard error, past Python's filters.
+QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR"}
 # Seconds for a start: on an overloaded machine, importing a framework took four minutes.
 STARTING = 900.0
 TICK = 0.02
@@ -235,7 +237,7 @@ class Pool:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             # Libraries read thread counts when they are loaded, so they are set before the start.
-            env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONHASHSEED": "0"},
+            env={**os.environ, **dict.fromkeys(THREADS, "1"), **QUIET, "PYTHONHASHSEED": "0"},
             start_new_session=os.name == "posix",
             cwd=self.folder,
         )

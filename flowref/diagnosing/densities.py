@@ -97,4 +97,6 @@ def density_bugs(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
     yield from chain(
         [ZERO], other_terms(seen), [replace(SIGN, words="the negative of the right one")]
     )
-    yield from chain(named_factors(seen), named_offsets(seen), whole_batch(), logarithms())
+    yield from chain(
+        named_factors(seen), named_offsets(seen, declared=True), whole_batch(), logarithms()
+    )

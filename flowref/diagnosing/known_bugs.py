@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import starmap
@@ -24,6 +25,9 @@ from flowref.diagnosing.constants import (
     offsets,
 )
 from flowref.model import Array
+
+# The volume of levels.
+LEVELS = re.compile(r"D log (25[56])")
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,18 @@ def named_factors(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
         yield KnownBug(" = ".join(telling), multiplied(value))
 
 
-def named_offsets(seen: Sequence[Comparison]) -> Iterator[KnownBug]:
-    """Yield bugs that add or subtract a constant with a closed form."""
+def named_offsets(seen: Sequence[Comparison], *, declared: bool = False) -> Iterator[KnownBug]:
+    """Yield bugs that add or subtract a constant with a closed form. ``declared``: the volume of
+    levels that were scaled before may be declared.
+    """
     every = dict(offsets(seen[0].subject))
     for value in dict.fromkeys(every.values()):
         words = " = ".join(closed_form_names(value, iter(every.items()), seen[0].subject.dtype))
-        yield KnownBug(f"the right one plus {words}", added_constant(value))
-        yield KnownBug(f"the right one minus {words}", added_constant(-value))
+        levels = LEVELS.fullmatch(words) if declared else None
+        for sign, name in ((1, "plus"), (-1, "minus")):
+            option = f"{'-' * (sign < 0)}D*log({levels[1]})" if levels else ""
+            meant = f"; if data are scaled before, say ?offset={option}" if option else ""
+            yield KnownBug(f"the right one {name} {words}{meant}", added_constant(sign * value))
 
 
 def other_terms(seen: Sequence[Comparison]) -> Iterator[KnownBug]:

@@ -31,6 +31,8 @@ from flowref.model import OPPOSITE, Array, Subject, per_point
 SAME = 1e-6
 # For log-dets that are changes of the log-density, as in many continuous flows.
 CHANGE = "; if log-dets are meant as changes of the log-density, say ?ladj=inverse"
+# For log-dets that are means over the entries, beside losses that are.
+PER_ENTRY = "; if that is meant, say ?ladj_form=mean"
 # For determinants that are returned on purpose.
 MEANT = "; if that is meant, say ?ladj_form=det"
 
@@ -86,7 +88,9 @@ def log_det_bugs(seen: Sequence[Comparison], which: str) -> Iterator[KnownBug]:
     other, meant = OPPOSITE[which], CHANGE if which == "forward" else ""
     yield ZERO
     yield replace(SIGN, words=f"that of the opposite map: the sign is flipped{meant}")
-    yield from named_factors(seen)
+    for bug in named_factors(seen):
+        of_mean = bug.words.startswith("1/D of")
+        yield replace(bug, words=f"{bug.words}{PER_ENTRY * of_mean}")
     yield from starmap(
         term,
         (
@@ -104,7 +108,7 @@ def log_det_bugs(seen: Sequence[Comparison], which: str) -> Iterator[KnownBug]:
             ),
         ),
     )
-    yield from named_offsets(seen)
+    yield from named_offsets(seen, declared=which == "forward")
     yield term("that of the diagonal of the Jacobian alone", "diagonal")
     entries = range(seen[0].entries)
     if len(entries) > 1:

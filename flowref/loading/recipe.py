@@ -112,7 +112,10 @@ class Recipe:
         """The recipe with an optional context passed. Raises `Unsupported` if there is none."""
         if not self.facts.optional_context:
             raise Unsupported("it takes no optional context", blocked=False)
-        return self._with(context=self.facts.optional_context)
+        try:
+            return self._with(context=self.facts.optional_context)
+        except (TargetError, SpecError) as error:  # the option was inferred, not given
+            raise Unsupported(f"with a context it cannot be loaded: {error}") from None
 
     def _with(self, **options: str) -> Recipe:
         target = self.source.target

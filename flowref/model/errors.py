@@ -81,8 +81,14 @@ def one_line(error: BaseException, limit: int = 160) -> str:
     'ValueError: expected 3 features, got 2'
     >>> one_line(AssertionError())
     'AssertionError'
+
+    An assertion without words says its line of code.
     """
     text = ADDRESS.sub("", " ".join(str(error).split()))
+    if not text and isinstance(error, AssertionError):
+        text = next(
+            (frame.line or "" for frame in reversed(traceback.extract_tb(error.__traceback__))), ""
+        )
     return f"{type(error).__name__}: {text[:limit]}" if text else type(error).__name__
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from flowref.registry.definitions import Definitions
 
@@ -16,15 +16,15 @@ CONTAINER = re.compile(r"(Sequential|ModuleList)$")
 # Norms of torch that take a number of features.
 FEATURED = re.compile(r"(Batch|Instance)Norm(\dd)?$")
 # Example values by parameter name; other parameters have none.
-HIDDEN = re.compile(
-    r".*(hidden|width|units|bins|knots|blocks|layers|depth|steps|flows)", re.IGNORECASE
-)
+COUNT = re.compile(r".*(blocks?|layers?|depth|flows?|levels?)", re.IGNORECASE)
+HIDDEN = re.compile(r".*(hidden|width|units|bins|knots|steps)", re.IGNORECASE)
 SIZE = re.compile(
     r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?"
     r"|classes|labels|components|mixtures|modes)"
     r"(_(dim|size|features|channels|in|out))?|.*_(dim|size|features|channels)|input_dim|half",
     re.IGNORECASE,
 )
+ODD = "3"
 # Parameters whose default means no context: sizes of a context, or numbers of classes. A larger
 # value makes another flow.
 OPENING = {
@@ -35,8 +35,9 @@ OPENING = {
     ): "2",
 }
 NUMBERS = {
+    COUNT: "2",
     HIDDEN: "8",
-    SIZE: "3",
+    SIZE: ODD,
     re.compile(r"loc|mean|mu|shift"): "0.5",
     re.compile(r"scale|std|stddev|sigma"): "0.75",
     re.compile(r"(low|lower|left|min|minimum)(_bound)?"): "-1.5",
@@ -143,15 +144,39 @@ def missing_parameters(found: Definitions, name: str, given: dict[str, str]) -> 
     }
 
 
-def needing(spec: str, missing: dict[str, str]) -> str:
-    """A sentence: what a class or factory needs, and how to give it. ``missing``: parameter -> annotation.
+def example_size(found: Definitions, names: Iterable[str]) -> str:
+    """An example of a size: odd, for what an even one would hide, unless classes of the file halve what they
+    are given, which they then may do to an odd number as well.
+    """
+    nodes = [
+        node
+        for name in names
+        if isinstance(made := found.values.get(name), ast.AST)
+        for node in ast.walk(made)
+    ]
+    return "4" if any(map(_halves, nodes)) else ODD
+
+
+def _halves(node: ast.AST) -> bool:
+    """Whether an expression divides a size by two, or cuts a tensor into two parts."""
+    match node:
+        case ast.BinOp(left=left, op=ast.FloorDiv() | ast.Div(), right=ast.Constant(value=2)):
+            return bool(SIZE.fullmatch(ast.unparse(left).rpartition(".")[2]))
+        case ast.Call(func=ast.Attribute(attr="chunk"), args=[ast.Constant(value=2), *_]):
+            return True
+    return False
+
+
+def needing(spec: str, missing: dict[str, str], size: str = ODD) -> str:
+    """A sentence: what a class or factory needs, and how to give it. ``missing``: parameter -> annotation;
+    ``size``: an example of a size.
 
     >>> print(needing("flows.py:Flow", {"dim": "", "hidden": "int"}))
     needs dim, hidden: say 'flows.py:Flow?dim=3&hidden=8'
     >>> needing("flows.py:Flow", {"net": "nn.Module"})
     'needs net: name a factory that takes nothing and returns the object, as in flows.py:make'
     """
-    values = example_values(missing)
+    values = example_values(missing, size)
     wanted = f"{NEEDS}{', '.join(missing)}"
     if not values:
         place = spec.rpartition(":")[0]
@@ -161,9 +186,11 @@ def needing(spec: str, missing: dict[str, str]) -> str:
     return f"{wanted}: say {shlex.quote(typed)}"
 
 
-def example_values(missing: dict[str, str]) -> dict[str, str]:
+def example_values(missing: dict[str, str], size: str) -> dict[str, str]:
     """Example values for parameters as typed options; empty if one of them has none."""
-    values = {name: _example_option_value(name, annotation) for name, annotation in missing.items()}
+    values = {
+        name: _example_option_value(name, annotation, size) for name, annotation in missing.items()
+    }
     return values if all(values.values()) else {}
 
 
@@ -178,12 +205,13 @@ def opening(name: str) -> str:
     return next((one for pattern, one in OPENING.items() if pattern.fullmatch(name)), "")
 
 
-def _example_option_value(name: str, annotation: str) -> str:
+def _example_option_value(name: str, annotation: str, size: str) -> str:
     """An example value as typed option; empty if there is none."""
     number = next((one for pattern, one in NUMBERS.items() if pattern.fullmatch(name)), "")
+    number = size if number == ODD else number
     match annotation.partition("|")[0].strip():
         case "int":
-            return "8" if HIDDEN.fullmatch(name) else "3"
+            return number if number.isdigit() else size
         case "float":
             return number if "." in number else "0.5"
         case "bool":

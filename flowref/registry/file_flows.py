@@ -20,6 +20,7 @@ from flowref.registry.constructors import (
     beside_standard,
     constructor_parameters,
     default_values,
+    example_size,
     example_values,
     missing_parameters,
     needing,
@@ -46,7 +47,9 @@ BESIDE_ONE = "0.7"
 # Names of negative log-densities.
 NEGATIVE = re.compile(r"nll|neg(ative)?_log_?(p|prob|lik)")
 # Parameters of a map that reverse it, or accumulate a log-det.
-TURNING = re.compile(r"rev(erse)?|inv(erse|ert)?|log_?det.*|s?ldj|ladj", re.IGNORECASE)
+TURNING = re.compile(
+    r"rev(erse)?|inv(erse|ert)?|mode|direction|log_?det.*|s?ldj|ladj", re.IGNORECASE
+)
 # Names of returned log-dets.
 LOG_DET = re.compile(r"log_?(abs_?)?_?(det|jac)|ladj|ldj", re.IGNORECASE)
 # Attributes of normalizers with running statistics, and names of those without.
@@ -265,7 +268,7 @@ def _part_target(found: Definitions, name: str, _: Given, hosts: Sequence[Target
 def _built_here(found: Definitions, name: str, given: Given, _: Sequence[Target]) -> Target | None:
     """A class that needs arguments, with example values."""
     values = (
-        example_values(missing_parameters(found, name, dict(given)))
+        example_values(missing_parameters(found, name, dict(given)), _size(found, name))
         if _is_sure(found, name)
         else {}
     )
@@ -306,7 +309,13 @@ def _no_flow(found: Definitions, name: str, given: dict[str, str]) -> str | None
     if reason is not None:
         return reason
     wanted = missing_parameters(found, name, given)
-    return needing(f"{found.place}:{name}", wanted) if wanted else None
+    return needing(f"{found.place}:{name}", wanted, _size(found, name)) if wanted else None
+
+
+def _size(found: Definitions, name: str) -> str:
+    """An example of a size for a class or factory, by its code and that of what it builds."""
+    within = _builds_within(found, Target(USER, f"{found.place}:{name}"))
+    return example_size(found, sorted({name, *within}))
 
 
 def _external_bases(found: Definitions, made: ast.ClassDef) -> list[str]:

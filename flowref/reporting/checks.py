@@ -21,6 +21,8 @@ from flowref.reporting.words import flagged
 NAMED = 2
 # Words for undecided and for known failures.
 SKIPPED, KNOWN = "skipped", "known"
+# A check that ended early says nothing of the flow.
+LATE = "timeout"
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ def _word(verdict: Verdict, accepted: Container[str] = ()) -> str:
     if verdict.status in FAILING:
         if verdict.law in accepted:
             return KNOWN
+        if verdict.status is Status.TIMEOUT:
+            return LATE
         return "minor" if verdict.minor else "FAILED"
     return "passed" if verdict.status in (Status.HOLDS, Status.ADVICE) else SKIPPED
 
@@ -166,17 +170,18 @@ def sentence(name: str, verdicts: Iterable[Verdict], accepted: Container[str] = 
     )
     if not made:
         return f"{name}: nothing could be checked{skipped}."
-    if not failed:
+    late = [verdict for verdict in made if words[verdict.law] == LATE]
+    if not failed and not late:
         many = f"all {len(made)} checks" if len(made) > 1 else "the one check that applies"
         minor = list(words.values()).count("minor")
         small = f", {minor} with an error below single precision" if minor else ""
         return f"{name}: {many} passed{small}{skipped}{_unseen(judged)}."
-    faults = _faults(failed)
+    faults = _faults([*failed, *late])
     more = f", and {len(faults) - NAMED} more" if len(faults) > NAMED else ""
-    passed = f"{number_of(len(made) - len(failed), 'check')} passed"
-    return (
-        f"{name}: {passed}, {_failed_counts(failed)}{skipped}; {', '.join(faults[:NAMED])}{more}."
-    )
+    counts = [f"{number_of(len(made) - len(failed) - len(late), 'check')} passed"]
+    counts += [_failed_counts(failed)] if failed else []
+    counts += [f"{len(late)} timed out"] if late else []
+    return f"{name}: {', '.join(counts)}{skipped}; {', '.join(faults[:NAMED])}{more}."
 
 
 def _unseen(judged: Iterable[Verdict]) -> str:

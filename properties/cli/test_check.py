@@ -190,7 +190,7 @@ def test_what_is_known_to_fail_fails_no_check(
         ([Verdict("t", checks.LAWS[0], Status.NOT_APPLICABLE)], "t: nothing could be checked."),
         (
             [*PASSED[:2], Verdict("t", checks.LAWS[2], Status.TIMEOUT, "it took 20 s")],
-            "t: 2 checks passed, 1 failed; log-det of forward is log|det J|: it took 20 s.",
+            "t: 2 checks passed, 1 timed out; log-det of forward is log|det J|: it took 20 s.",
         ),
     ],
 )

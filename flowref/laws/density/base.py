@@ -105,12 +105,17 @@ def normalizing_call(flow: Flow) -> Call[Mapped]:
     return flow.calls[flow.normalizing]
 
 
+def open_direction(flow: Flow) -> bool:
+    """Whether it is neither declared nor decided by shapes which call maps data to latents."""
+    return flow.promises.get("direction") == "either" and flow.event_shape == flow.latent_shape
+
+
 def normalizing_calls(flow: Flow) -> list[str]:
     """The names of the calls that may map data to latents: one, or both if it is not declared and
     shapes do not decide. Raises `Unsupported` if one of both is missing.
     """
     calls = [flow.normalizing]
-    if flow.promises.get("direction") == "either" and flow.event_shape == flow.latent_shape:
+    if open_direction(flow):
         calls.append(OPPOSITE[flow.normalizing])
     missing = [which for which in calls if which not in flow.calls]
     if missing:

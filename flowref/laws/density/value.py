@@ -16,7 +16,7 @@ from flowref.laws.common.quadrature import MASS_FLOOR, total_mass
 from flowref.laws.common.requirements import exact_density, exact_log_det
 from flowref.laws.common.truncation import mass_of_steps
 from flowref.laws.composition.chain import has_parts
-from flowref.laws.density.base import normalizing_call
+from flowref.laws.density.base import normalizing_call, open_direction
 from flowref.laws.density.draws import atoms
 from flowref.laws.density.pictures import density_map
 from flowref.model import (
@@ -105,9 +105,7 @@ def change_of_variables(flow: MappedDensity, batch: Batch) -> Residual:
     """
     density, base, ladj = change(flow, batch.x, batch.context, normalizing_call(flow))
     gap = density - base - ladj
-    if flow.promises.get("direction") == "either" and "inverse" in flow.calls:
-        # User code does not declare which call maps data to latents; the identity may hold with
-        # either.
+    if open_direction(flow) and "inverse" in flow.calls:  # the identity may hold with either call
         _, other, back = change(flow, batch.x, batch.context, flow.calls["inverse"])
         opposite = density - other - back
         if np.nanmax(np.abs(opposite), initial=0.0) < 1e-6 * (
@@ -161,7 +159,7 @@ def _latents_through_parts(flow: ComposedDensity, batch: Batch) -> tuple[Array, 
     """
     rows = len(batch.x)
     z, total, size = batch.x, np.zeros(rows), np.zeros(rows)
-    if flow.promises.get("direction") == "either":
+    if open_direction(flow):
         raise Unsupported("it is not known which call maps data to latents")
     forwards = flow.normalizing == "forward"
     for part in flow.part_maps if forwards else reversed(flow.part_maps):
