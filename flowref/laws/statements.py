@@ -56,6 +56,7 @@ STATEMENTS = {
     "kernel/follows-contribution": "The contribution of a stochastic layer is the log-ratio of its inverse and forward densities.",
     # Processes that take data to noise.
     "process/preconditioning": "Scalings of a denoiser give its network inputs and targets of unit variance.",
+    "process/prior": "The log-density of a prior is that of its draws, which are no narrower than the noise at the end.",
     "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
     "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
     "process/kolmogorov": "Transition matrices change by their rates, or are products of those of steps.",

@@ -367,6 +367,13 @@ class Converting(Flow, Protocol):
     def conversions(self) -> Call[Array]: ...
 
 
+class HasPrior(Flow, Protocol):
+    """The prior of a process: ``prior(x, seed)``."""
+
+    @property
+    def prior(self) -> Call[Array]: ...
+
+
 class BitsPerDim(Flow, Protocol):
     """Bits per dimension."""
 

@@ -83,10 +83,13 @@ class Dialect:
         diffusion at x, and times;
     ``schedule(obj) -> (arrays, steps)``: those of `model.call.SCHEDULE`;
     ``time_functions(obj, shares) -> (n, functions)``: those of `model.call.TIME_FUNCTIONS`;
-    ``scalings(obj, shares) -> (n, 4)``: noise levels in units of the data's deviation, and the scalings of
-        a denoiser's skip connection, output (in these units) and input (in their inverse);
+    ``scalings(obj, shares) -> (n, 5)``: noise levels in units of the data's deviation, the scalings of a
+        denoiser's skip connection, output (in these units) and input (in their inverse), and the weight of
+        its loss times the squared scaling of the output;
     ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
-        what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
+        what `model.call.CONVERSIONS` says;
+    ``prior(obj, x) -> (n, 3, entries)``: the log-density of a prior at x, draws of it, and the deviation of
+        the noise at the end. All have NaN where something is not offered; see
         `flowref.adapters.user.processes.noise_processes`.
 
     Objects that are immutable, or whose parameters are constrained:
@@ -134,6 +137,7 @@ class Dialect:
     time_functions: Callable[..., Any] | None = None
     scalings: Callable[..., Any] | None = None
     conversions: Callable[..., Any] | None = None
+    prior: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None
     held: Callable[..., Any] | None = None

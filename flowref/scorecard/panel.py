@@ -28,7 +28,7 @@ CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
     "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
     "pull", "rates", "transitions", "evolution", "moments", "schedule", "time_functions", "scalings",
-    "conversions",
+    "conversions", "prior",
 )  # fmt: skip
 MANNERS = {
     "play": "steps on one object, such as training and saving",
