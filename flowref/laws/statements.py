@@ -43,6 +43,7 @@ STATEMENTS = {
     "density/support": "A density is zero outside of its support, beyond each of its ends.",
     "density/distribution-function": "A distribution function is the integral of the density, and quantiles are its inverse.",
     "density/stated": "The stated moments, standard deviation and mode are those of the density.",
+    "density/evidence-bound": "A lower bound of the log-density is not above it.",
     "density/score": r"A score that a density offers is its gradient: $s(x) = \nabla_x \log p(x)$.",
     "density/invariant": "A density is invariant under the declared group.",
     "density/units": "Bits per dimension are nats over the number of dimensions and log 2, with the log-det of preprocessing.",

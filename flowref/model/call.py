@@ -32,6 +32,7 @@ CALLS = {
     "rsample": Signature(("n", "seed", "context")), "sample_log_prob": Signature(("n", "seed", "context"), pair=True),
     "cdf": Signature(("x",)), "icdf": Signature(("x",)), "functions": Signature(("x",)),
     "stated": Signature(()), "expanded": AT_POINTS, "score": AT_POINTS, "sign": Signature(()),
+    "bound": Signature(("x", "seed", "context")),
     "estimate": Signature(("x", "draws", "seed", "context")), "loss": Signature(("x", "context", "weight")),
     "dequantize": Signature(("x", "noise")), "log_det_by_method": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),

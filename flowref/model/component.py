@@ -68,6 +68,7 @@ class Dialect:
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples returned with their log-densities;
     ``estimate(obj, x, draws, context)``: the log-likelihood estimated from ``draws`` draws of the latents;
     ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
+    ``bound(obj, x, context) -> (rows,)``: a lower bound of the log-density, from its own method;
     ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
     ``rescale(obj, factor)``: the density of data times a factor, by the library's own means;
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: the training
@@ -117,6 +118,7 @@ class Dialect:
     functions: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
     score: Callable[..., Any] | None = None
+    bound: Callable[..., Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
     log_det_by_method: Callable[..., Any] | None = None

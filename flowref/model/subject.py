@@ -95,6 +95,7 @@ class Subject:
     ``stated()`` -> concatenated mean, variance, entropy, standard deviation, mode and covariance as stated,
         NaN if not;
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
+    ``bound(x, seed, context)`` -> ``(batch,)``: a lower bound of the log-density from the object's own method;
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
     ``rates(shares)``, ``transitions(shares)``, ``evolution(shares)``, ``moments(x, shares)``, ``schedule()``,
@@ -200,6 +201,11 @@ class Subject:
     def score(self) -> Call[Array] | None:
         """The gradient of the log-density, as it is offered."""
         return self.calls.get("score")
+
+    @property
+    def bound(self) -> Call[Array] | None:
+        """A lower bound of the log-density."""
+        return self.calls.get("bound")
 
     @property
     def expanded(self) -> Call[Array] | None:
