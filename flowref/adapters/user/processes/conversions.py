@@ -101,10 +101,10 @@ def conversions_of(obj: Any) -> dict[str, Any]:
         for mixing in _mixings(obj, event):
             rows = tuple(_conversions(obj, mixing, event))
             moments = _mean_and_variance(obj, mixing, event) if mixing.named else None
-            known = not mixing.steps or any(_is_velocity(one) for one in rows)
+            known = not mixing.steps or any(is_velocity(one) for one in rows)
             rows = tuple(one for one in rows if known or "v" not in (one.given, one.wanted))
             pair = None if mixing.steps else _velocity_and_score(obj, event)
-            if not (moments or pair or any(not _is_velocity(one) for one in rows)):
+            if not (moments or pair or any(not is_velocity(one) for one in rows)):
                 continue
             call = partial(
                 conversions, mixing=mixing, rows=rows, moments=moments, pair=pair, event=event
@@ -256,7 +256,7 @@ def _meanings(word: str, points: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield given, wanted
 
 
-def _is_velocity(row: Conversion) -> bool:
+def is_velocity(row: Conversion) -> bool:
     """Whether a row makes the velocity of Salimans and Ho, from data and noise, and is compared with nothing."""
     return (row.given, row.wanted) == ("noise", "v")
 
@@ -336,7 +336,7 @@ def conversions(
     found = {}
     for row in rows:
         key, expected = (row.given, row.wanted), x if row.wanted == "x0" else noise
-        if _is_velocity(row):
+        if is_velocity(row):
             continue
         if row.wanted == "v":
             out = found_by(row, -noise / share)
@@ -390,7 +390,7 @@ def _velocities(
     def back(x: Any, noise: Any, of: Callable[..., Any]) -> Any:
         return -of(x, noise)
 
-    if (by := next(filter(_is_velocity, rows), None)) is not None:
+    if (by := next(filter(is_velocity, rows), None)) is not None:
         return [partial(made, by=by)]
     found = [] if mixing.steps else [slope, turned]
     return [*found, *(partial(back, of=of) for of in found)]
