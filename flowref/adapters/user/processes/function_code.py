@@ -92,7 +92,6 @@ def _equal_code(
 ) -> dict[str, str]:
     found, expected = EQUAL[said]
     names = {"alpha": "alpha", "sigma": "sigma", "snr": "snr", "log snr": "log_snr"}
-    asked = " ".join((found, *expected)).replace("r,", "alpha sigma")
     lines = {
         name: reading_text(obj, readings[of], "t", 1)
         for of, name in names.items()
@@ -105,8 +104,10 @@ def _equal_code(
         raw = TimeReading(
             readings[quantity].method, readings[quantity].form, readings[quantity].entry
         )
-        value = f"({reading_text(obj, raw, 't', 1)})"
-        lines["back"] = reading_text(obj, reading, "t", 1).replace("(t", f"({value}", 1)
+        value = reading_text(obj, raw, "t", 1)
+        lines["back"] = reading_text(
+            obj, reading, "", 1, **{required(obj, reading.method)[0]: value}
+        )
     if found in ("data", "noise"):
         reading, (first, second) = mixtures["first"]
         noise = next(one for one in (first, second) if one in ("noise", "eps", "epsilon", "z", "e"))
@@ -114,17 +115,13 @@ def _equal_code(
         ones = (data, noise) if found == "data" else (noise, data)
         given = {ones[0]: "torch.ones(len(t), 1)", ones[1]: "torch.zeros(len(t), 1)"}
         lines[found] = reading_text(obj, reading, "t", 2, **given) + ".flatten()"
-    if any(one == "r" or one.endswith(" r") for one in expected):
-        if {"alpha", "sigma"} <= {*lines}:
-            lines["r"] = "alpha.log() - sigma.log()"
-        else:
-            expected = tuple(one for one in expected if "r" not in one)
-    used = {
-        name
-        for name in (*lines,)
-        if re.search(rf"\b{name}\b", asked) or (name in ("alpha", "sigma") and "r" in lines)
-    }
-    used |= {"r"} & {*lines}
+    if {"alpha", "sigma"} <= {*lines}:
+        lines["r"] = "alpha.log() - sigma.log()"
+    else:
+        expected = tuple(one for one in expected if "r" not in one.split())
+    asked = " ".join((found, *expected))
+    asked += lines["r"] if "r" in asked.split() else ""
+    used = re.findall(r"\w+", asked)
     return {
         "lines": "\n".join(f"{name} = {text}" for name, text in lines.items() if name in used),
         "found": found,
@@ -161,7 +158,9 @@ def scalings_code(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     if call is None:
         return {}
     scales = [
-        reading_text(obj, one, "sigma", 1) for one in call.keywords["scales"] if one is not None
+        reading_text(obj, one, "", 1, **{required(obj, one.method)[0]: "sigma"})
+        for one in call.keywords["scales"]
+        if one is not None
     ]
     spread = data_deviation(obj)
     found = {

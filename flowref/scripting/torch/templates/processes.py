@@ -93,11 +93,10 @@ def mixture(at, data, noise):
 mixed, share = mixture(at, data, noise), $share
 alpha = mixture(at, 0 * data + 1, 0 * noise) - mixture(at, 0 * data, 0 * noise)
 given = $given
-found = $found
 noise_of_score = -share * given
 data_of_score = data + (noise - noise_of_score) * share / alpha  # they have the same mixture
-later, earlier = (mixture(at + s * h, data_of_score, noise_of_score) for s in (1, -1))
-expected = (later - earlier) / (2 * h)
+moved = [mixture(at + step, data_of_score, noise_of_score) for step in (h, -h)]
+found, expected = $found, (moved[0] - moved[1]) / (2 * h)
 # The law: the velocity that a score makes is that of the mixture, up to its direction.
 print("$method:", found[0].flatten().tolist())
 print("expected:", expected[0].flatten().tolist())
@@ -153,7 +152,7 @@ slope = (function(t + h) - function(t - h)) / (2 * h)
 # The law: $is is the derivative of $of in time.
 print("$is:", derivative(t).flatten().tolist())
 print("differences of $of:", slope.flatten().tolist())
-wrong = ((derivative(t) - slope).abs() / (1 + slope.abs())).max().item() > 1e-3
+wrong = ((derivative(t) - slope).abs() / (1 + slope.abs())).max().item() > 1e-4
 """
 
 EQUAL = """
@@ -163,8 +162,8 @@ found = $found
 apart = [((found - one).abs() / (1 + abs(one))).max().item() for one in ($expected,)]
 # The law: functions of time are those of one process ($said).
 print("$found:", found.tolist())
-for usage, off in zip("$expected".split(", "), apart):
-    print("differs from", usage, "by", off)
+for usage, gap in zip("$expected".split(", "), apart):
+    print("differs from", usage, "by", gap)
 wrong = min(apart) > 1e-3
 """
 
