@@ -26,7 +26,7 @@ class BoundedDensity(Density, Bounding, Sampler, Protocol):
 
 
 @requires("its data have levels, and the bound may be that of their probabilities")
-def continuous(flow: Flow) -> bool:
+def has_no_levels(flow: Flow) -> bool:
     """It adds no noise to levels."""
     return not offers(flow, Dequantizer)
 
@@ -39,7 +39,7 @@ def continuous(flow: Flow) -> bool:
     local=False,
     effort=4,
     size=1,
-    applies=not_estimator & exact_density & calculated & continuous,
+    applies=not_estimator & exact_density & calculated & has_no_levels,
     source="Kingma and Welling 2014, Auto-encoding variational Bayes (arXiv:1312.6114), section 2.2: the evidence lower "
     "bound is below the log-likelihood",
 )

@@ -113,11 +113,11 @@ def conversions_of(obj: Any) -> dict[str, Any]:
                 return {"conversions": call}
             unnamed.append(call)
         if unnamed:  # which point is noise, the conversions show
-            return {"conversions": min(unnamed, key=partial(_error, obj, event=event))}
+            return {"conversions": min(unnamed, key=partial(_distance_from_noise, obj, event=event))}
     return {}
 
 
-def _error(obj: Any, call: Callable[..., Any], event: Sequence[int]) -> float:
+def _distance_from_noise(obj: Any, call: Callable[..., Any], event: Sequence[int]) -> float:
     """How far conversions are from the noise at tried points."""
     import torch
 

@@ -28,7 +28,7 @@ def prior_of(obj: Any) -> dict[str, Any]:
     import torch
 
     methods = {name: normalized_name(name) for name in dict.fromkeys(own_callables(obj))}
-    single = {name: word for name, word in methods.items() if len(_asked(obj, name)) == 1}
+    single = {name: word for name, word in methods.items() if len(_needed(obj, name)) == 1}
     density = next((name for name, word in single.items() if LOG_DENSITY.fullmatch(word)), "")
     draws = next((name for name, word in single.items() if DRAWS.fullmatch(word)), "")
     equation = equation_of(obj).get("moments")
@@ -44,12 +44,12 @@ def prior_of(obj: Any) -> dict[str, Any]:
     return {}
 
 
-def _asked(obj: Any, method: str) -> Sequence[str]:
+def _needed(obj: Any, method: str) -> Sequence[str]:
     return signatures.required(obj, method)
 
 
 def _draws_points(obj: Any, method: str, points: Any) -> bool:
-    if not SHAPE.fullmatch(normalized_name(_asked(obj, method)[0])):
+    if not SHAPE.fullmatch(normalized_name(_needed(obj, method)[0])):
         return False
     try:
         return bool(_drawn(obj, method, points).shape == points.shape)
