@@ -113,7 +113,9 @@ def conversions_of(obj: Any) -> dict[str, Any]:
                 return {"conversions": call}
             unnamed.append(call)
         if unnamed:  # which point is noise, the conversions show
-            return {"conversions": min(unnamed, key=partial(_distance_from_noise, obj, event=event))}
+            return {
+                "conversions": min(unnamed, key=partial(_distance_from_noise, obj, event=event))
+            }
     return {}
 
 
@@ -142,10 +144,9 @@ def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
         if len(points) < 2 or len(names) - len(points) != 1:
             continue
         first, second = next(one for one in points if one != noise), noise or points[1]
-        if any(
-            one not in (first, second)
-            for one in signatures.required(obj, method)
-            if not is_time(one)
+        needed = {one for one in signatures.required(obj, method) if not is_time(one)}
+        if not needed <= {first, second} or (
+            not noise and signatures.required(obj, method) != names
         ):
             continue
         for steps in (True, False) if noise else (False,):
