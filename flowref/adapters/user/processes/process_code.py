@@ -164,11 +164,10 @@ def _conversions(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
         return values | {"given": score, "found": velocity, "method": given["pair"][0].method}
     if row is None:
         return {}
-    velocity = next(filter(is_velocity, given["rows"]), None)
     made = "slope"
-    if velocity is not None:
-        points = {velocity.prediction: "noise", velocity.mixture: "data"}
-        made = reading_text(obj, velocity.reading, "at", axes, **points)
+    if (by := next(filter(is_velocity, given["rows"]), None)) is not None:
+        points = {by.prediction: "noise", by.mixture: "data"}
+        made = reading_text(obj, by.reading, "at", axes, **points)
     known = {"x0": "data", "noise": "noise", "score": "-noise / share", "v": made}
     if "slope" in known[row.given]:
         later, earlier = (re.sub(r"\bat\b", f"(at {sign} h)", values["mixed"]) for sign in "+-")
