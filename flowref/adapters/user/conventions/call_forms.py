@@ -316,7 +316,7 @@ ARGUMENTS: dict[str, Arguments] = {
         "parts of a point as a structured array of numpy", 'points["mass"], points["spin"]', _named_call, both=True
     ),
     "keywords": Arguments(
-        "parts of a point by keyword", "log_prob(mass=m, spin=s)", _named_call, both=True
+        "parts of a point by keyword", "forward(mass=m, spin=s)", _named_call, both=True
     ),
     "levels": Arguments(
         "latents as a list", "", lambda way: _with_method(method_calls.called_on_parts)(way, shapes=way.shapes)
