@@ -44,7 +44,7 @@ def has_no_levels(flow: Flow) -> bool:
     "bound is below the log-likelihood",
 )
 def bound_is_below(flow: BoundedDensity, batch: Batch) -> Residual:
-    r"""A lower bound of the log-density is not above it in the mean, $E[\text{elbo}(x)] \le \log p(x)$, up to the
+    r"""A lower bound of the log-density is not above it in the mean, $E[b(x)] \le \log p(x)$, up to the
     error of a mean of four thousand draws, at the samples where it is nearest.
     """
     x = np.asarray(flow.sample(planned(flow, CANDIDATES, ENOUGH), batch.seed, batch.context))
