@@ -10,7 +10,17 @@ import numpy as np
 from flowref.laws.common.amounts import planned
 from flowref.laws.common.requirements import calculated, exact_density, not_estimator
 from flowref.laws.common.statistics import Finding, Look, critical, infinite_variance, two_stage
-from flowref.model import STATISTICAL, VOLUME, Array, Batch, Residual, Undecidable, law, requires
+from flowref.model import (
+    OUTWARD,
+    STATISTICAL,
+    VOLUME,
+    Array,
+    Batch,
+    Residual,
+    Undecidable,
+    law,
+    requires,
+)
 from flowref.model.abilities import Bounding, Density, Dequantizer, Flow, Sampler, offers
 
 # Samples at which a bound is drawn first, draws at each, and how many of these points are looked at again.
@@ -37,6 +47,7 @@ def has_no_levels(flow: Flow) -> bool:
     points="data",
     tolerance=STATISTICAL,
     local=False,
+    scales=OUTWARD,  # near as trained; far from there divergences are large
     effort=4,
     size=1,
     applies=not_estimator & exact_density & calculated & has_no_levels,
