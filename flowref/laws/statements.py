@@ -43,6 +43,7 @@ STATEMENTS = {
     "density/support": "A density is zero outside of its support, beyond each of its ends.",
     "density/distribution-function": "A distribution function is the integral of the density, and quantiles are its inverse.",
     "density/stated": "The stated moments, standard deviation and mode are those of the density.",
+    "density/evidence-bound": "A lower bound of the log-density is not above it.",
     "density/score": r"A score that a density offers is its gradient: $s(x) = \nabla_x \log p(x)$.",
     "density/invariant": "A density is invariant under the declared group.",
     "density/units": "Bits per dimension are nats over the number of dimensions and log 2, with the log-det of preprocessing.",
@@ -56,6 +57,7 @@ STATEMENTS = {
     "kernel/follows-contribution": "The contribution of a stochastic layer is the log-ratio of its inverse and forward densities.",
     # Processes that take data to noise.
     "process/preconditioning": "Scalings of a denoiser give its network inputs and targets of unit variance.",
+    "process/prior": "The log-density of a prior is that of its draws, which are no narrower than the noise at the end.",
     "process/rates": "Rates of jumps are not negative, and rows of a rate matrix sum to zero.",
     "process/transitions": "Probabilities of jumps are not negative, and rows of a transition matrix sum to one.",
     "process/kolmogorov": "Transition matrices change by their rates, or are products of those of steps.",

@@ -13,7 +13,7 @@ import numpy as np
 
 from flowref.adapters.common.torch_supports import interval
 from flowref.loading.draft import Draft, Finding
-from flowref.model import Array, Support, draw_points
+from flowref.model import REAL, Array, Support, draw_points
 
 # Rows of one call that searches for a bound, and rounds of refinement.
 ROWS, ROUNDS = 33, 10
@@ -25,6 +25,8 @@ TRIED = (
     -1e3, -300.0, -9.0, -3.0, -1.5, -0.5, -0.05, 0.05, 0.3, 0.5, 0.7, 0.95, 1.05, 1.5, 3.0, 9.0, 200.0, 300.0, 1e3,
 )  # fmt: skip
 MIDDLE = (8, 9, 10)
+# The most coordinates that are tried one by one.
+COORDINATES = 16
 # Distance within which a found end is rounded to a conventional one, and those: of pixels and of
 # (-1, 1).
 NEAR, CHOSEN = 1e-3, (-1.0, 0.0, 1.0, 255.0, 256.0)
@@ -149,8 +151,32 @@ def finite_interval(draft: Draft) -> Support | None:
         high = (
             math.inf if last == len(points) - 1 else _edge(finite, points[last + 1], points[last])
         )
-        return interval(low, high) if math.isfinite(low) or math.isfinite(high) else None
+        if not math.isfinite(low) and not math.isfinite(high):
+            return None
+        return _of_coordinates(draft, interval(low, high), points, finite)
     return None
+
+
+def _of_coordinates(
+    draft: Draft, found: Support, tried: Array, finite: Callable[[Array], Array]
+) -> Support:
+    """The product of an interval and of the real line, for coordinates that may leave the interval alone; the
+    interval if there are none, or many coordinates.
+    """
+    shape = draft.facts.event_shape
+    count = math.prod(shape)
+    middle = tried[MIDDLE[0]]
+    outside = tried[~finite(tried)]
+    if not 1 < count <= COORDINATES:
+        return found
+    free = []
+    for coordinate in range(count):
+        points = np.full((len(outside), count), middle)
+        points[:, coordinate] = outside
+        free.append(bool(finite(points.reshape(-1, *shape)).all()))
+    product = Support.product([REAL if one else found for one in free])
+    x = draw_points(product, (ORDINARY, *shape), np.random.default_rng(0))
+    return product if any(free) and bool(finite(x).all()) else found
 
 
 def _edge(finite: Callable[[Array], Array], outside: float, inside: float) -> float:

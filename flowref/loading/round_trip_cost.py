@@ -100,6 +100,7 @@ def round_trip(subject: Subject, backend: Backend) -> Trip:
         "time_functions": (TRIED,),
         "scalings": (TRIED,),
         "conversions": (*np.ones((2, len(TRIED), ENTRIES)), TRIED),
+        "prior": (np.ones((len(TRIED), ENTRIES)), 0),
     }
     name = next((one for one in inputs if getattr(subject, one) is not None), "")
     if not name:

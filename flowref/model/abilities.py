@@ -297,6 +297,13 @@ class Signed(Flow, Protocol):
     def sign(self) -> Call[Array]: ...
 
 
+class Bounding(Flow, Protocol):
+    """A lower bound of the log-density: ``bound(x, seed, context)``."""
+
+    @property
+    def bound(self) -> Call[Array]: ...
+
+
 class Estimating(Flow, Protocol):
     """Log-likelihoods estimated by sampling: ``estimate(x, draws, seed, context)``."""
 
@@ -365,6 +372,13 @@ class Converting(Flow, Protocol):
 
     @property
     def conversions(self) -> Call[Array]: ...
+
+
+class HasPrior(Flow, Protocol):
+    """The prior of a process: ``prior(x, seed)``."""
+
+    @property
+    def prior(self) -> Call[Array]: ...
 
 
 class BitsPerDim(Flow, Protocol):

@@ -32,6 +32,7 @@ CALLS = {
     "rsample": Signature(("n", "seed", "context")), "sample_log_prob": Signature(("n", "seed", "context"), pair=True),
     "cdf": Signature(("x",)), "icdf": Signature(("x",)), "functions": Signature(("x",)),
     "stated": Signature(()), "expanded": AT_POINTS, "score": AT_POINTS, "sign": Signature(()),
+    "bound": Signature(("x", "seed", "context")),
     "estimate": Signature(("x", "draws", "seed", "context")), "loss": Signature(("x", "context", "weight")),
     "dequantize": Signature(("x", "noise")), "log_det_by_method": AT_POINTS,
     "between": Signature(("x", "context", "start", "end"), pair=True),
@@ -39,7 +40,7 @@ CALLS = {
     "rates": Signature(("shares",)), "transitions": Signature(("shares",)), "evolution": Signature(("shares",)),
     "moments": Signature(("x", "shares")),
     "schedule": Signature(()), "time_functions": Signature(("shares",)), "scalings": Signature(("shares",)),
-    "conversions": Signature(("x", "noise", "shares")),
+    "conversions": Signature(("x", "noise", "shares")), "prior": Signature(("x", "seed")),
     "push": Signature(("x", "seed", "context"), pair=True), "pull": Signature(("x", "seed", "context"), pair=True),
 }  # fmt: skip
 # Those of a process that takes data to noise.
@@ -52,6 +53,7 @@ PROCESS = (
     "time_functions",
     "scalings",
     "conversions",
+    "prior",
 )
 # The arrays of the call ``schedule``, and what the call ``conversions`` finds: from what, and what.
 SCHEDULE = (
@@ -60,7 +62,7 @@ SCHEDULE = (
 )  # fmt: skip
 CONVERSIONS = (
     ("noise", "x0"), ("x0", "noise"), ("v", "x0"), ("v", "noise"), ("score", "x0"), ("x0", "score"), ("score", "noise"),
-    ("noise", "score"), ("moments", "noise"),
+    ("noise", "score"), ("moments", "noise"), ("score", "v"), ("v", "score"),
 )  # fmt: skip
 # The quantities of the call ``time_functions``, in order: "first" and "second" are the shares of two points in
 # their mixture, "data" and "noise" those of points that are these by name; functions with derivatives.

@@ -68,6 +68,7 @@ class Dialect:
     ``sample_log_prob(obj, n, context) -> (x, log_prob)``: samples returned with their log-densities;
     ``estimate(obj, x, draws, context)``: the log-likelihood estimated from ``draws`` draws of the latents;
     ``score(obj, x, context) -> (rows, *event)``: the gradient of the log-density in x, from its own method;
+    ``bound(obj, x, context) -> (rows,)``: a lower bound of the log-density, from its own method;
     ``expanded(obj, x, context) -> (rows, copies)``: log-densities by copies that torch's ``expand`` makes;
     ``rescale(obj, factor)``: the density of data times a factor, by the library's own means;
     ``bits_per_dim(obj, x, context)``; ``loss(obj, x, context, weight) -> (nll, penalty)``: the training
@@ -83,10 +84,13 @@ class Dialect:
         diffusion at x, and times;
     ``schedule(obj) -> (arrays, steps)``: those of `model.call.SCHEDULE`;
     ``time_functions(obj, shares) -> (n, functions)``: those of `model.call.TIME_FUNCTIONS`;
-    ``scalings(obj, shares) -> (n, 4)``: noise levels in units of the data's deviation, and the scalings of
-        a denoiser's skip connection, output (in these units) and input (in their inverse);
+    ``scalings(obj, shares) -> (n, 5)``: noise levels in units of the data's deviation, the scalings of a
+        denoiser's skip connection, output (in these units) and input (in their inverse), and the weight of
+        its loss times the squared scaling of the output;
     ``conversions(obj, x, noise, shares) -> (n, kinds, entries)``: data x and noise as they are found from
-        what `model.call.CONVERSIONS` says. All have NaN where something is not offered; see
+        what `model.call.CONVERSIONS` says;
+    ``prior(obj, x) -> (n, 3, entries)``: the log-density of a prior at x, draws of it, and the deviation of
+        the noise at the end. All have NaN where something is not offered; see
         `flowref.adapters.user.processes.noise_processes`.
 
     Objects that are immutable, or whose parameters are constrained:
@@ -114,6 +118,7 @@ class Dialect:
     functions: Callable[..., Any] | None = None
     stated: Callable[[Any], Any] | None = None
     score: Callable[..., Any] | None = None
+    bound: Callable[..., Any] | None = None
     expanded: Callable[..., Any] | None = None
     sign: Callable[[Any], Any] | None = None
     log_det_by_method: Callable[..., Any] | None = None
@@ -134,6 +139,7 @@ class Dialect:
     time_functions: Callable[..., Any] | None = None
     scalings: Callable[..., Any] | None = None
     conversions: Callable[..., Any] | None = None
+    prior: Callable[..., Any] | None = None
     trained: Callable[..., Any] | None = None
     evaluated: Callable[..., Any] | None = None
     held: Callable[..., Any] | None = None

@@ -95,11 +95,12 @@ class Subject:
     ``stated()`` -> concatenated mean, variance, entropy, standard deviation, mode and covariance as stated,
         NaN if not;
     ``score(x, context)`` -> ``(batch, *event)``: the gradient of the log-density from the object's own method;
+    ``bound(x, seed, context)`` -> ``(batch,)``: a lower bound of the log-density from the object's own method;
     ``log_det_by_method(x, context)``, ``between(x, context, start, end)``, ``trajectory(x, context, shares)``:
         of a map, as `Dialect` has them;
     ``rates(shares)``, ``transitions(shares)``, ``evolution(shares)``, ``moments(x, shares)``, ``schedule()``,
-        ``time_functions(shares)``, ``scalings(shares)``, ``conversions(x, noise, shares)``: of a noise
-        process, as `Dialect` has them;
+        ``time_functions(shares)``, ``scalings(shares)``, ``conversions(x, noise, shares)``, ``prior(x,
+        seed)``: of a noise process, as `Dialect` has them;
     ``expanded(x, context)`` -> ``(batch, copies)``: log-densities by expanded copies;
     ``sign()`` -> 1 if declared increasing, -1 if decreasing;
     ``estimate(x, draws, seed, context)`` -> ``(batch,)``: estimated log-likelihoods;
@@ -202,6 +203,11 @@ class Subject:
         return self.calls.get("score")
 
     @property
+    def bound(self) -> Call[Array] | None:
+        """A lower bound of the log-density."""
+        return self.calls.get("bound")
+
+    @property
     def expanded(self) -> Call[Array] | None:
         """Log-densities by expanded copies, ``(n, copies)``."""
         return self.calls.get("expanded")
@@ -275,6 +281,11 @@ class Subject:
     def conversions(self) -> Call[Array] | None:
         """Predictions that are found from each other."""
         return self.calls.get("conversions")
+
+    @property
+    def prior(self) -> Call[Array] | None:
+        """The prior of a noise process, beside the noise at its end."""
+        return self.calls.get("prior")
 
     @property
     def bits_per_dim(self) -> Call[Array] | None:

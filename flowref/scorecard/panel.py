@@ -26,9 +26,9 @@ from flowref.scorecard.phrases import counted, grouped_digits, how
 # Abilities that are the user's calls; the other needs of laws are means of measurement (`MANNERS`).
 CALLS = (
     "forward", "inverse", "log_prob", "sample", "sample_log_prob", "base_log_prob", "base_sample", "cdf",
-    "icdf", "stated", "score", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
+    "icdf", "stated", "score", "bound", "estimate", "rescaled", "bits_per_dim", "loss", "dequantize", "push",
     "pull", "rates", "transitions", "evolution", "moments", "schedule", "time_functions", "scalings",
-    "conversions",
+    "conversions", "prior",
 )  # fmt: skip
 MANNERS = {
     "play": "steps on one object, such as training and saving",

@@ -237,3 +237,20 @@ class Hierarchy(nn.Module):
         """Draw both."""
         location = 2 * torch.randn(n)
         return {"location": location, "value": location + torch.randn(n)}
+
+
+class Precisions:
+    """A mean and a precision that are taken by keyword, the second of which is positive."""
+
+    def __init__(self, bug: float = 1.0) -> None:
+        self.bug = bug
+
+    def log_prob(self, *, mu: Any, tau: Any) -> Any:
+        """Of pairs."""
+        of_mean = -0.5 * tau * mu**2 + 0.5 * tau.log() - 0.5 * math.log(2 * math.pi)
+        return of_mean - tau * self.bug
+
+    def sample(self, n: int) -> Any:
+        """Draws."""
+        tau = torch.empty(n).exponential_()
+        return {"mu": torch.randn(n) / tau.sqrt(), "tau": tau}

@@ -75,6 +75,11 @@ TAKEN = {
         'x = torch.as_tensor(np.stack([points["mass"], points["spin"]], -1))',
         "np.rec.fromarrays(z.numpy().T, points.dtype), log_det.numpy()",
     ),
+    "keywords": (
+        "*, mass, spin",
+        "x = torch.stack([mass, spin], -1)",
+        '{"mass": z[:, 0], "spin": z[:, 1]}, log_det',
+    ),
     "arrays": ("x", "x = torch.as_tensor(x + np.zeros(2))", "z.numpy(), log_det.numpy()"),
 }
 # Forms without an autograd graph.

@@ -38,6 +38,8 @@ def recipe(name: str) -> Recipe:
         ("Blocks", "named arrays in, and out: theta, data -> theta, data"),
         ("Hierarchy", "log_prob of named arrays: location, value"),
         ("Hierarchy", "sample: sample(), named arrays"),
+        ("Precisions", "log_prob of named arrays: mu, tau"),
+        ("Precisions", "domain: real,positive, since it is not finite elsewhere"),
     ],
 )
 def test_what_code_names_is_read_and_told(name: str, words: str) -> None:
@@ -80,6 +82,8 @@ def test_a_likelihood_whose_f_is_no_map_is_a_density() -> None:
         ("Blocks?bug=0.5", LOG_DET, Status.VIOLATED),
         ("Hierarchy", SAMPLES, Status.HOLDS),
         ("Hierarchy?bug=1.5", SAMPLES, Status.VIOLATED),
+        ("Precisions", "density/mass", Status.HOLDS),
+        ("Precisions?bug=1.5", "density/mass", Status.VIOLATED),
         ("Likely", BACK, Status.HOLDS),
         ("Likely?bug=0.1", BACK, Status.VIOLATED),
     ],

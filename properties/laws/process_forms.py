@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 MOMENTS, SCHEDULE, FUNCTIONS = "process/moments", "process/schedule", "process/schedule[functions]"
 CONVERSIONS, KOLMOGOROV = "process/conversions", "process/kolmogorov"
+PRIOR, WEIGHT = "process/prior", "process/preconditioning[weight]"
 
 
 def beside(number: Any, points: Any) -> Any:
@@ -535,8 +537,139 @@ class Geometric(Form):
         return self.mean(x, t).abs() * beside(torch.sqrt(torch.exp(0.25 * t) - 1), x)
 
 
+class ScorePath(Form):
+    """A path whose points have no names of data and noise, and whose velocity and score are one another."""
+
+    def compute_alpha_t(self, t: Any) -> Any:
+        """The share of data."""
+        return t
+
+    def compute_xt(self, t: Any, x0: Any, x1: Any) -> Any:
+        """The mixture."""
+        return beside(t, x0) * x1 + (1 - beside(t, x0)) * x0
+
+    def get_velocity_from_score(self, score: Any, x: Any, t: Any) -> Any:
+        """The velocity."""
+        return (x + (1 - beside(t, x)) * (2 if self.wrong else 1) * score) / beside(t, x)
+
+    def get_score_from_velocity(self, velocity: Any, x: Any, t: Any) -> Any:
+        """The score."""
+        return (beside(t, x) * velocity - x) / (1 - beside(t, x))
+
+
+class Reversed(Form):
+    """A velocity towards the data, where time begins at the data."""
+
+    def interpolate(self, x0: Any, x1: Any, t: Any) -> Any:
+        """The mixture."""
+        return (1 - beside(t, x0)) * x0 + beside(t, x0) * x1
+
+    def velocity_from_score(self, x: Any, score: Any, t: Any) -> Any:
+        """The velocity."""
+        return (x + beside(t, x) * score) / (1 - beside(t, x))
+
+
+class Returning(Form):
+    """An equation with a mean that it returns to, and its prior."""
+
+    T = 2.0
+
+    def drift(self, x: Any, t: Any) -> Any:
+        """The drift."""
+        return -1.5 * (x - 0.3)
+
+    def diffusion(self, t: Any) -> Any:
+        """The diffusion."""
+        return 0.8 + 0 * t
+
+    def marginal_prob(self, x: Any, t: Any) -> Any:
+        """Mean and deviation."""
+        mean = 0.3 + (x - 0.3) * beside(torch.exp(-1.5 * t), x)
+        return mean, torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+
+    def prior_sampling(self, shape: Any) -> Any:
+        """Noise of which data are made."""
+        return 0.3 + (0.64 / 3) ** 0.5 * torch.randn(*shape)
+
+    def prior_logp(self, z: Any) -> Any:
+        """Its log-density."""
+        spread = 0.64 / 3 if self.wrong else (0.64 / 3) ** 0.5
+        return torch.distributions.Normal(0.3, spread).log_prob(z).sum(1)
+
+
+class ProbabilityFlow(Returning):
+    """A velocity of a score."""
+
+    def probability_flow(self, x: Any, t: Any, score: Any) -> Any:
+        """The velocity."""
+        return self.drift(x, t) - (1 if self.wrong else 0.5) * 0.64 * score
+
+
+class FieldOfScore(Returning):
+    """A velocity that calls the score of normal data."""
+
+    def score(self, x: Any, t: Any) -> Any:
+        """The score of data of unit variance."""
+        mean, deviation = self.marginal_prob(0 * x, t)
+        return (mean - x) / beside(deviation**2 + torch.exp(-3 * t), x)
+
+    def velocity(self, x: Any, t: Any) -> Any:
+        """The velocity."""
+        return self.drift(x, t) - (1 if self.wrong else 0.5) * 0.64 * self.score(x, t)
+
+
+class TwoFields(FieldOfScore):
+    """A velocity and a score that two networks learn."""
+
+    def velocity(self, x: Any, t: Any) -> Any:
+        """The velocity."""
+        return torch.tanh(x)
+
+
+class Exploding(Form):
+    """Noise that grows, of images, whose prior may forget it."""
+
+    def sde(self, x: Any, t: Any) -> Any:
+        """Drift and diffusion."""
+        return torch.zeros_like(x), 0.01 * 5000.0**t * math.sqrt(2 * math.log(5000.0))
+
+    def marginal_prob(self, x: Any, t: Any) -> Any:
+        """Mean and deviation."""
+        return x, 0.01 * 5000.0**t
+
+    def prior_sampling(self, shape: Any) -> Any:
+        """Noise of which data are made."""
+        return torch.randn(*shape) * (1 if self.wrong else 50)
+
+    def prior_logp(self, z: Any) -> Any:
+        """Its log-density."""
+        spread = 1.0 if self.wrong else 50.0
+        return torch.distributions.Normal(0.0, spread).log_prob(z).sum(dim=(1, 2, 3))
+
+
+class Weighted(Denoiser):
+    """A denoiser with a weight of its loss."""
+
+    def weighting(self, sigma: Any) -> Any:
+        """The weight."""
+        return 1 / sigma**2 + 1 / (self.sigma_data if self.wrong else self.sigma_data**2)
+
+
+class WeightOfNoise(Denoiser):
+    """A weight by which errors of the noise count alike."""
+
+    def loss_weight(self, sigma: Any) -> Any:
+        """The weight."""
+        return sigma**-2.0
+
+
 # Forms with the laws that judge them.
 FORMS = (
+    (ScorePath, CONVERSIONS),
+    (ProbabilityFlow, CONVERSIONS),
+    (FieldOfScore, CONVERSIONS),
+    (Returning, PRIOR),
+    (Exploding, PRIOR),
     (Separate, MOMENTS),
     (Separate, FUNCTIONS),
     (Coefficients, MOMENTS),
@@ -562,6 +695,12 @@ FORMS = (
 )
 # Those that a law may not judge, since what it compares is something else there, and with which status.
 UNRELATED = (
+    (Reversed, CONVERSIONS, "HOLDS"),
+    (TwoFields, CONVERSIONS, "NOT_APPLICABLE"),
+    (WeightOfNoise, WEIGHT, "HOLDS"),
+    (Weighted, WEIGHT, "HOLDS"),
+    (partial(Weighted, True), WEIGHT, "ADVICE"),
+    (Denoiser, WEIGHT, "NOT_APPLICABLE"),
     (EulerSteps, KOLMOGOROV, "NOT_APPLICABLE"),
     (Volatility, FUNCTIONS, "NOT_APPLICABLE"),
     (Geometric, MOMENTS, "INCONCLUSIVE"),

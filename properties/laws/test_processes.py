@@ -163,6 +163,26 @@ class Counting(Form):
         return t
 
 
+class Sampling(Counting):
+    """A schedule whose interpolation samples, at a time that is drawn unless it is given."""
+
+    def interpolate(self, x1: Any, x2: Any, t: Any = None, lam: float = 0.5) -> Any:
+        """Points between two, after many steps."""
+        self.saved += 1
+        return x1 + lam * (x2 - x1)
+
+    def velocity_from_score(self, x: Any, score: Any, t: Any) -> Any:
+        """The velocity."""
+        return x + score
+
+
+def test_a_mixture_needs_its_time() -> None:
+    """A method whose time may be missing may do anything without it, and is no mixture of two points."""
+    schedule = Sampling()
+    recognizes(schedule)
+    assert not schedule.saved
+
+
 def test_methods_with_other_names_are_not_called() -> None:
     """A method of a time may do anything; only those whose names mean a quantity are called."""
     schedule = Counting()

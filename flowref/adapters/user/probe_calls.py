@@ -17,6 +17,7 @@ from flowref.adapters.user.conventions.arrays import computes_in_arrays, through
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, Settled, settle_map
 from flowref.adapters.user.conventions.call_forms import GIVEN_ONES, Chosen
 from flowref.adapters.user.conventions.encoder_decoder import encodes, map_of_density
+from flowref.adapters.user.conventions.evidence_bounds import settle_bound
 from flowref.adapters.user.conventions.labels import CLASSES, labels_of, with_labels
 from flowref.adapters.user.conventions.method_calls import (
     called_with,
@@ -70,6 +71,8 @@ def resolve_calls(inquiry: Inquiry, x: Any, context: Any, shaped: bool = True) -
     dialect = with_times(obj, dialect, x, context, chosen)
     if context is None:
         dialect, words = settle_stated_functions(obj, dialect, x)
+        settled = settled.saying(*words)
+        dialect, words = settle_bound(obj, dialect, x)
         settled = settled.saying(*words)
     dialect, words, hints = settle_score(obj, dialect, x, context, chosen)
     words = (*words, *process_words(dialect))

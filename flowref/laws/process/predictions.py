@@ -19,13 +19,14 @@ PREDICTED = {
 
 @process_law(
     "process/conversions",
-    version=2,
+    version=3,
     source="Salimans and Ho 2022, Progressive distillation (arXiv:2202.00512), section 4: predictions of data, noise and "
     "velocity are one another",
 )
 def predictions_are_one_another(flow: Converting, batch: Batch) -> Residual:
     r"""Given $x_t = \alpha x_0 + \sigma \epsilon$, the conversions recover the data from the noise and from
-    the velocity, the noise from the data, and score and noise from each other, $s = -\epsilon / \sigma$.
+    the velocity, the noise from the data, and score and noise from each other, $s = -\epsilon / \sigma$. The
+    velocity that a score makes is that of the mixture, $v = f x - \frac{1}{2} g^2 s$.
     """
     rng, at = np.random.default_rng(batch.seed), np.random.default_rng(batch.seed + 1)
     # Many clip data that they find to [-1, 1].
@@ -38,6 +39,7 @@ def predictions_are_one_another(flow: Converting, batch: Batch) -> Residual:
         if off.max() > max(worst, FOUND):
             where = np.unravel_index(off.argmax(), off.shape)
             name = f"{PREDICTED[wanted]} from the {PREDICTED[given]}"
-            note = f"{name}: {one[where]:.6g} is found, where {expected[where]:.6g} was mixed in"
+            what = "the noise that it stands for" if wanted in ("score", "v") else "what is found"
+            note = f"{name}: {what} is {one[where]:.6g}, where {expected[where]:.6g} was mixed in"
         worst = max(worst, float(off.max()))
     return Residual(np.full(len(batch.x), worst), allowed=FOUND, note=note)

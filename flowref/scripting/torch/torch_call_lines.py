@@ -18,7 +18,7 @@ from flowref.scripting.operands import Operand, variable_operand
 # Call -> its parameter, after the object.
 TAKES = {
     "forward": "x", "inverse": "z", "push": "x", "log_prob": "x", "base_log_prob": "z", "sample": "n", "base_sample": "n",
-    "rsample": "n", "sample_log_prob": "n", "cdf": "x", "icdf": "u", "bits_per_dim": "x", "loss": "x", "score": "x",
+    "rsample": "n", "sample_log_prob": "n", "cdf": "x", "icdf": "u", "bits_per_dim": "x", "loss": "x", "score": "x", "bound": "x",
 }  # fmt: skip
 WITHOUT_CONTEXT = ("cdf", "icdf")
 

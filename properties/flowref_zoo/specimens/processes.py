@@ -59,6 +59,15 @@ class Preserving:
         deviation = variance if self.defect == "variance" else variance.sqrt()
         return torch.exp(log_mean)[:, None] * x, deviation
 
+    def prior_sampling(self, shape: Any) -> Any:
+        """Noise of which data are made."""
+        return torch.randn(shape)
+
+    def prior_logp(self, z: Any) -> Any:
+        """Its log-density."""
+        size = 1 if self.defect == "one-constant" else z[0].numel()
+        return -0.5 * z.square().flatten(1).sum(1) - 0.5 * size * math.log(2 * math.pi)
+
 
 class Steps(nn.Module):
     """A cosine schedule in a hundred steps."""
@@ -149,6 +158,12 @@ class Path:
         first = -self.d_sigma(t) if self.defect == "away" else self.d_sigma(t)
         return first[:, None] * x0 + self.d_alpha(t)[:, None] * x1
 
+    def velocity_from_score(self, score: Any, x: Any, t: Any) -> Any:
+        """The velocity that a score makes."""
+        turn = t[:, None] * math.pi / 2
+        share = 1 if self.defect == "not-divided" else torch.tan(turn)
+        return math.pi / 2 * (x + score) / share
+
 
 class Denoiser(nn.Module):
     """A denoiser whose network has inputs and targets of unit variance."""
@@ -175,6 +190,12 @@ class Denoiser(nn.Module):
     def c_in(self, sigma: Any) -> Any:
         """The scaling of the input."""
         return 1 / self.total(sigma).sqrt()
+
+    def loss_weight(self, sigma: Any) -> Any:
+        """The weight of its loss."""
+        if self.defect == "sum-in-weight":
+            return self.total(sigma) / (sigma + self.sigma_data) ** 2
+        return self.total(sigma) / (sigma * self.sigma_data) ** 2
 
     def forward(self, x: Any, sigma: Any) -> Any:
         """Data from noised ones."""
@@ -208,10 +229,22 @@ def steps(defect: str = "") -> Any:
 
 
 SPECIMENS = (
-    Specimen("denoiser", dict.fromkeys(("not-squared", "no-root"), ("process/preconditioning",))),
+    Specimen(
+        "denoiser",
+        {
+            "not-squared": ("process/preconditioning",),
+            "no-root": ("process/preconditioning",),
+            "sum-in-weight": ("process/preconditioning[weight]",),
+        },
+    ),
     Specimen(
         "path",
-        dict.fromkeys(("chain-rule", "sign", "inverted", "away"), ("process/schedule[functions]",)),
+        {
+            **dict.fromkeys(
+                ("chain-rule", "sign", "inverted", "away"), ("process/schedule[functions]",)
+            ),
+            "not-divided": ("process/conversions",),
+        },
     ),
     Specimen(
         "tokens",
@@ -224,7 +257,10 @@ SPECIMENS = (
     ),
     Specimen(
         "preserving",
-        dict.fromkeys(("whole-drift", "no-root", "variance"), ("process/moments",)),
+        {
+            **dict.fromkeys(("whole-drift", "no-root", "variance"), ("process/moments",)),
+            "one-constant": ("process/prior",),
+        },
     ),
     Specimen(
         "steps",

@@ -267,15 +267,15 @@ def _as_named(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallFor
         sizes = (entries // count,) * count
     named = replace(way, form="named", keys=tuple(found), sizes=sizes, around=(), usual=False)
     arrays = replace(named, around=(through_arrays,))
-    yield from (named, arrays, replace(arrays, form="structured"))
+    if signatures.keyword_names(obj, asked_name(obj, way)):
+        yield from (replace(one, form="keywords") for one in (named, arrays))
+    else:
+        yield from (named, arrays, replace(arrays, form="structured"))
 
 
-def _named_call(structured: bool) -> Callable[[CallForm], Any]:
-    def call(way: CallForm) -> Any:
-        run = _with_method(method_calls.called_on_named)
-        return run(way, names=way.keys, sizes=way.sizes, structured=structured)
-
-    return call
+def _named_call(way: CallForm) -> Any:
+    run = _with_method(method_calls.called_on_named)
+    return run(way, names=way.keys, sizes=way.sizes, form=way.form)
 
 
 def _as_wrapped(obj: Any, way: CallForm, x: Any, context: Any) -> Iterator[CallForm]:
@@ -310,10 +310,13 @@ ARGUMENTS: dict[str, Arguments] = {
         lambda way: _with_method(method_calls.called_on_several)(way, sizes=way.sizes), _as_several, both=True,
     ),
     "named": Arguments(
-        "parts of a point as named arrays", 'parts["mass"], parts["spin"]', _named_call(False), _as_named, both=True
+        "parts of a point as named arrays", 'parts["mass"], parts["spin"]', _named_call, _as_named, both=True
     ),
     "structured": Arguments(
-        "parts of a point as a structured array of numpy", 'points["mass"], points["spin"]', _named_call(True), both=True
+        "parts of a point as a structured array of numpy", 'points["mass"], points["spin"]', _named_call, both=True
+    ),
+    "keywords": Arguments(
+        "parts of a point by keyword", "forward(mass=m, spin=s)", _named_call, both=True
     ),
     "levels": Arguments(
         "latents as a list", "", lambda way: _with_method(method_calls.called_on_parts)(way, shapes=way.shapes)

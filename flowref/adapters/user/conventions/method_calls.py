@@ -251,16 +251,19 @@ def called_on_named(
     context: Any,
     names: Sequence[str],
     sizes: Sequence[int],
-    structured: bool = False,
+    form: str = "named",
     method: str = "",
     given: Any = (),
 ) -> Any:
-    """Call a method that takes a dictionary of arrays, or a structured array of numpy, under ``names``.
-    ``sizes``: features of each array ``(B, size)``; 0 for an array ``(B,)``.
+    """Call a method that takes a dictionary of arrays, a structured array of numpy, or arrays by keyword, under
+    ``names``. ``sizes``: features of each array ``(B, size)``; 0 for an array ``(B,)``. ``form``: "named",
+    "structured" or "keywords".
     """
     run = getattr(obj, method) if method else obj
     point = named_arrays(x, names, sizes)
-    if structured:
+    if form == "keywords":
+        return run(**point, **dict(given))
+    if form == "structured":
         shapes = [(size,) if size else () for size in sizes]
         rows = np.empty(
             len(x), [(name, x.dtype, shape) for name, shape in zip(names, shapes, strict=True)]

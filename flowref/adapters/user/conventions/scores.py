@@ -62,7 +62,7 @@ def settle_score(
     """The dialect with the score of its density, remarks on it, and hints. A score returns the shape of
     ``x`` ``(n, *event)``, for a batch and for one row, and is the same in every random state.
     """
-    asked = list(_calls_within(dialect.log_prob))
+    asked = list(calls_within(dialect.log_prob))
     density = next((str(one.keywords["method"]) for one in asked if one.keywords.get("method")), "")
     if not density:
         return dialect, (), ()
@@ -71,14 +71,14 @@ def settle_score(
             continue
         if SCORE not in chosen and is_doubtful(obj, name, x[0].numel()):
             return dialect, (), (doubt_hint(name),)
-        call = _called_as(dialect.log_prob, partial(score_named, method=name))
+        call = called_as(dialect.log_prob, partial(score_named, method=name))
         return replace(dialect, score=call), (f"score: {name}()",), ()
     return dialect, (), ()
 
 
-def _called_as(density: Any, call: Any) -> Any:
+def called_as(density: Any, call: Any) -> Any:
     """The call of a score in the form of the log-density's: context first, or on numpy arrays."""
-    functions = {one.func for one in _calls_within(density)}
+    functions = {one.func for one in calls_within(density)}
     if calls.context_first in functions:
         call = partial(calls.context_first, call=call)
     if through_arrays in functions:
@@ -86,7 +86,7 @@ def _called_as(density: Any, call: Any) -> Any:
     return call
 
 
-def _calls_within(call: Any) -> Iterator[partial[Any]]:
+def calls_within(call: Any) -> Iterator[partial[Any]]:
     """Yields a call and the calls that it wraps."""
     while isinstance(call, partial):
         yield call
@@ -100,7 +100,7 @@ def score_named(obj: Any, x: Any, context: Any, method: str) -> Any:
 
 def _gives_points(obj: Any, name: str, density: Any, x: Any, context: Any) -> bool:
     """Whether a method returns the shape of points up to axes of length one, deterministically."""
-    ask = _called_as(density, partial(calls.log_prob_named, method=name))
+    ask = called_as(density, partial(calls.log_prob_named, method=name))
     try:
         one, other = under_two_seeds(lambda: ask(obj, x.clone(), context).detach())
         single = ask(obj, x[:1].clone(), None if context is None else context[:1])

@@ -148,11 +148,18 @@ def stated_point_names(obj: Any) -> dict[str, int]:
 
 
 def point_names(obj: Any, method: str) -> dict[str, int]:
-    """The names of the arrays that make up a point, as stated or as a method reads them from its only
-    argument. Empty if points are one array.
+    """The names of the arrays that make up a point, as stated, as a method reads them from its only
+    argument, or as it takes them by keyword. Empty if points are one array.
     """
-    read = (key for key in names_read(obj, method) if not sign_of(key))
-    return stated_point_names(obj) or dict.fromkeys(read, 0)
+    read = [key for key in names_read(obj, method) if not sign_of(key)]
+    return stated_point_names(obj) or dict.fromkeys(read or keyword_names(obj, method), 0)
+
+
+def keyword_names(obj: Any, method: str) -> list[str]:
+    """The names of several keyword-only parameters of a method that takes nothing else; else empty."""
+    names = required_by_name(obj, method)
+    alone = len(names) > 1 and len(method_parameters(obj, method)) == len(names)
+    return names if alone and not any(map(is_context, names)) else []
 
 
 def keys(obj: Any, method: str) -> tuple[str, ...]:

@@ -1,17 +1,26 @@
 """Finds conversions of predictions: data, noise, score and velocity from each other, beside the method that
-mixes data and noise, by the names of methods and parameters.
+mixes data and noise or an equation with its moments, by the names of methods and parameters.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.processes.equations import EVENTS, ROOT, VARIANCE
+from flowref.adapters.user.processes.equations import (
+    EVENTS,
+    ROOT,
+    VARIANCE,
+    equation_of,
+    value_at,
+)
 from flowref.adapters.user.processes.time_functions import (
     CALL_FORMS,
     MIXED,
@@ -36,12 +45,21 @@ STEPS = (
 WORDS = {
     "x0": r"(x0|xstart|start|data|clean|original)",
     "noise": r"(noise|eps|epsilon)",
-    "v": r"(v|velocity)",
+    "v": r"(v|velocity|probabilityflow(drift|velocity|ode)?|(pf)?ode(drift|velocity)?)",
     "score": r"score",
 }
 BEFORE, AFTER = r"(predict|pred|get|compute|convert|the)*", r"(pred|prediction)?"
 VELOCITY = re.compile(r"(predict|get|compute)v(target)?")
 NOISED = re.compile(r"noiseimagesat|addnoiseat")
+# Velocities and scores of noised data and a time, one of which may call the other.
+FIELDS = {
+    "v": re.compile(
+        r"(get|compute|marginal)*(velocity|vectorfield|probabilityflow(drift|velocity|ode)?|(pf)?ode(drift|velocity)?)(field|fn)?"
+    ),
+    "score": re.compile(r"(get|compute|marginal)*score(fn|function)?"),
+}
+# Half the step of differences in time, as a share of the whole.
+STEP = 5e-4
 # Means and variances of noised data.
 MEAN_VARIANCE = re.compile(r"qmeanvar(iance)?|qmeanvariance|meanvariance")
 
@@ -59,31 +77,63 @@ class Conversion(NamedTuple):
 
 
 class Mixing(NamedTuple):
-    """The method that mixes data and noise, with the names of its parameters, and whether its times are steps."""
+    """The method that mixes data and noise, with the names of its parameters, and whether its times are steps.
+    ``deviation``: that of the noise, if the method gives the mean alone; ``named``: whether names show which
+    of its points is noise.
+    """
 
     reading: TimeReading
     data: str
     noise: str
     steps: bool
+    deviation: TimeReading | None = None
+    named: bool = True
+
+
+# A velocity and the score from which it is computed, or the reverse, both functions of noised data and a time.
+Pair = tuple[TimeReading, TimeReading]
 
 
 def conversions_of(obj: Any) -> dict[str, Any]:
     """The conversions of an object as a call of a dialect; empty if it has none."""
     for event in EVENTS:
+        unnamed: list[partial[Any]] = []
         for mixing in _mixings(obj, event):
             rows = tuple(_conversions(obj, mixing, event))
-            moments = _mean_and_variance(obj, mixing, event)
-            velocity = next((one for one in rows if one.wanted == "v"), None)
-            rows = tuple(one for one in rows if one.given != "v" or velocity is not None)
-            if moments is None and not any(one.wanted != "v" for one in rows):
+            moments = _mean_and_variance(obj, mixing, event) if mixing.named else None
+            known = not mixing.steps or any(is_velocity(one) for one in rows)
+            rows = tuple(one for one in rows if known or "v" not in (one.given, one.wanted))
+            pair = None if mixing.steps else _velocity_and_score(obj, event)
+            if not (moments or pair or any(not is_velocity(one) for one in rows)):
                 continue
-            call = partial(conversions, mixing=mixing, rows=rows, moments=moments, event=event)
-            return {"conversions": call}
+            call = partial(
+                conversions, mixing=mixing, rows=rows, moments=moments, pair=pair, event=event
+            )
+            if mixing.named:
+                return {"conversions": call}
+            unnamed.append(call)
+        if unnamed:  # which point is noise, the conversions show
+            return {
+                "conversions": min(unnamed, key=partial(_distance_from_noise, obj, event=event))
+            }
     return {}
 
 
+def _distance_from_noise(obj: Any, call: Callable[..., Any], event: Sequence[int]) -> float:
+    """How far conversions are from the noise at tried points."""
+    import torch
+
+    x, noise, times = _tried_points(obj, False, event)
+    found = call(obj, x.flatten(1), noise.flatten(1), times / last_time(obj))
+    of_noise = torch.tensor([wanted != "x0" for _, wanted in CONVERSIONS])
+    off = (found - noise.flatten(1)[:, None])[:, of_noise].abs()
+    return float(off.nan_to_num().max())
+
+
 def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
-    """Methods that mix data and noise, in the forms in which they can be called."""
+    """Methods that mix data and noise, in the forms in which they can be called; then mean and deviation of an
+    equation.
+    """
     for method in dict.fromkeys(own_callables(obj)):
         word = normalized_name(method)
         if not MIXED.fullmatch(word) and not NOISED.fullmatch(word):
@@ -91,20 +141,62 @@ def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
         names = [one.name for one in signatures.method_parameters(obj, method)]
         points = [one for one in names if not is_time(one)]
         noise = next((one for one in points if NOISE.fullmatch(normalized_name(one))), "")
-        data = next((one for one in points if one != noise), "")
-        if not noise or not data or len(names) - len(points) != 1:
+        if len(points) < 2 or len(names) - len(points) != 1:
             continue
-        for steps in (True, False):
+        first, second = next(one for one in points if one != noise), noise or points[1]
+        needed = {one for one in signatures.required(obj, method) if not is_time(one)}
+        if not needed <= {first, second} or (
+            not noise and signatures.required(obj, method) != names
+        ):
+            continue
+        for steps in (True, False) if noise else (False,):
             for form in CALL_FORMS:
-                mixing = Mixing(TimeReading(method, form), data, noise, steps)
-                try:
-                    x, noise_points, times = _tried_points(obj, steps, event)
-                    mixed = _mix(obj, mixing, x, noise_points, times)
-                except Exception:  # it takes other times
-                    continue
-                if mixed.shape == x.shape and bool(mixed.isfinite().all()):
+                mixing = Mixing(TimeReading(method, form), first, second, steps, named=bool(noise))
+                if _mixes(obj, mixing, event):
                     yield mixing
+                    if not noise:
+                        yield mixing._replace(data=second, noise=first)
                     break
+    if (equation := equation_of(obj).get("moments")) and equation.keywords["event"] == event:
+        mean, deviation = equation.keywords["parts"][:2]
+        if mean is not None and len(asked := signatures.required(obj, mean.method)) == 2:
+            data = next(one for one in asked if not is_time(one))
+            yield Mixing(mean, data, "", False, deviation)
+
+
+def _mixes(obj: Any, mixing: Mixing, event: Sequence[int]) -> bool:
+    try:
+        x, noise, times = _tried_points(obj, mixing.steps, event)
+        mixed = _mix(obj, mixing, x, noise, times)
+    except Exception:  # it takes other times
+        return False
+    return mixed.shape == x.shape and bool(mixed.isfinite().all())
+
+
+def _velocity_and_score(obj: Any, event: Sequence[int]) -> Pair | None:
+    """A velocity and a score, one of which the code of the other calls."""
+    x, _, times = _tried_points(obj, False, event)
+    found: dict[str, TimeReading] = {}
+    for method in dict.fromkeys(own_callables(obj)):
+        asked = signatures.required(obj, method)
+        kinds = [kind for kind, names in FIELDS.items() if names.fullmatch(normalized_name(method))]
+        if not kinds or sorted(map(is_time, asked)) != [False, True]:
+            continue
+        for form in CALL_FORMS:
+            reading = TimeReading(method, form)
+            try:
+                working = value_at(obj, reading, x, times).shape == x.shape
+            except Exception:  # it takes other points
+                continue
+            if working:
+                found.setdefault(kinds[0], reading)
+                break
+    if len(found) < len(FIELDS):
+        return None
+    methods = {kind: one.method for kind, one in found.items()}
+    code = {kind: names_in(inspect.unwrap(getattr(obj, one))) for kind, one in methods.items()}
+    related = methods["score"] in code["v"] or methods["v"] in code["score"]
+    return (found["v"], found["score"]) if related else None
 
 
 def _tried_points(obj: Any, steps: bool, event: Sequence[int]) -> tuple[Any, Any, Any]:
@@ -126,7 +218,10 @@ def step_indices(obj: Any, shares: Any) -> Any:
 
 
 def _mix(obj: Any, mixing: Mixing, x: Any, noise: Any, times: Any) -> Any:
-    return mixing.reading.of(obj, times, **{mixing.data: x, mixing.noise: noise})
+    if mixing.deviation is None:
+        return mixing.reading.of(obj, times, **{mixing.data: x, mixing.noise: noise})
+    deviation = for_each(value_at(obj, mixing.deviation, x, times), x)
+    return value_at(obj, mixing.reading, x, times) + deviation * noise
 
 
 def _conversions(obj: Any, mixing: Mixing, event: Sequence[int]) -> Iterator[Conversion]:
@@ -135,7 +230,9 @@ def _conversions(obj: Any, mixing: Mixing, event: Sequence[int]) -> Iterator[Con
         points = [one for one in names if not is_time(one)]
         if len(names) - len(points) != 1 or not 1 <= len(points) <= 2:
             continue
-        for given, wanted in _meanings(word):
+        for given, wanted in _meanings(word, points):
+            if not mixing.named and "x0" in (given, wanted):
+                continue  # it may be either point
             like = re.compile(f"{BEFORE}{WORDS[given]}{AFTER}t?")
             known = [one for one in points if like.fullmatch(normalized_name(one))]
             prediction = known[0] if len(known) == 1 else points[-1]
@@ -147,15 +244,22 @@ def _conversions(obj: Any, mixing: Mixing, event: Sequence[int]) -> Iterator[Con
                     break
 
 
-def _meanings(word: str) -> Iterator[tuple[str, str]]:
-    """What a method finds from what, by its name."""
+def _meanings(word: str, points: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a method finds from what, by its name and those of its points."""
     if VELOCITY.fullmatch(word):
         yield "noise", "v"
-    for given in WORDS:
-        for wanted in WORDS:
+    if FIELDS["v"].fullmatch(word) and any(map(FIELDS["score"].fullmatch, points)):
+        yield "score", "v"
+    for given, wanted in CONVERSIONS:
+        if given in WORDS and wanted in WORDS:
             names = f"{BEFORE}{WORDS[wanted]}(from|by|given|of){WORDS[given]}|{BEFORE}{WORDS[given]}(to|2){WORDS[wanted]}"
-            if given != wanted and wanted != "v" and re.fullmatch(names, word):
+            if re.fullmatch(names, word):
                 yield given, wanted
+
+
+def is_velocity(row: Conversion) -> bool:
+    """Whether a row makes the velocity of Salimans and Ho, from data and noise, and is compared with nothing."""
+    return (row.given, row.wanted) == ("noise", "v")
 
 
 def _gives_points(obj: Any, found: Conversion, mixing: Mixing, event: Sequence[int]) -> bool:
@@ -205,11 +309,12 @@ def conversions(
     mixing: Mixing,
     rows: Sequence[Conversion],
     moments: tuple[TimeReading, TimeReading] | None,
+    pair: Pair | None,
     event: Sequence[int],
 ) -> Any:
     """Data x and noise ``(n, 4)`` recovered from their mixture at fractions of the time: ``(n, kinds, 4)`` in the
-    order `CONVERSIONS`, nan for missing ones. A score is that of noised data given the data, as the noise that
-    it stands for; data and noise are given as they are.
+    order `CONVERSIONS`, nan for missing ones. A score is that of noised data given the data, and a velocity that
+    of the mixture, as the noise that they stand for; data and noise are given as they are.
     """
     import torch
 
@@ -217,18 +322,43 @@ def conversions(
     times = _times(obj, shares, mixing.steps)
     mixed = _mix(obj, mixing, x, noise, times)
     nowhere = torch.zeros_like(x)
-    share = _mix(obj, mixing, nowhere, nowhere + 1, times) - _mix(
-        obj, mixing, nowhere, nowhere, times
-    )
-    known = {"x0": x, "noise": noise, "score": -noise / share}
-    for row in rows:
-        if row.wanted == "v":
-            known["v"] = _converted(obj, row, x, noise, times)
+    offset = _mix(obj, mixing, nowhere, nowhere, times)
+    share = _mix(obj, mixing, nowhere, nowhere + 1, times) - offset
+    shrink = (_mix(obj, mixing, nowhere + 1, nowhere, times) - offset) / share
+    velocities = _velocities(obj, mixing, rows, times, shrink * share, share)
+
+    def noise_of(velocity: Any, of: Callable[..., Any]) -> Any:
+        """The noise that a velocity stands for, of data that leave the mixture as it is."""
+        return noise + (velocity - of(x, noise)) / (of(x - 1 / shrink, noise + 1) - of(x, noise))
+
+    def found_by(row: Conversion, given: Any) -> Any:
+        return _converted(obj, row, mixed, given, times)
+
     found = {}
     for row in rows:
-        if row.wanted != "v":
-            out = _converted(obj, row, mixed, known[row.given], times)
-            found[row.given, row.wanted] = -share * out if row.wanted == "score" else out
+        key, expected = (row.given, row.wanted), x if row.wanted == "x0" else noise
+        if is_velocity(row):
+            continue
+        if row.wanted == "v":
+            out = found_by(row, -noise / share)
+            tries = [noise_of(out, of) for of in velocities]
+        elif row.given == "v":
+            tries = [found_by(row, of(x, noise)) for of in velocities]
+        else:
+            tries = [found_by(row, {"x0": x, "noise": noise, "score": -noise / share}[row.given])]
+        if row.wanted == "score":
+            tries = [-share * one for one in tries]
+        found[key] = _nearest(tries, expected)
+    if pair is not None and ("score", "v") not in found:
+        velocity, score = (value_at(obj, one, mixed, times) for one in pair)
+        more = -share * score - noise  # of the noise that the score stands for
+        found["score", "v"] = _nearest(
+            [
+                noise + noise_of(velocity, of) - noise_of(of(x - more / shrink, noise + more), of)
+                for of in velocities
+            ],
+            noise,
+        )
     if moments is not None:
         points = {one: x for one in signatures.required(obj, moments[0].method) if not is_time(one)}
         mean, deviation = (one.of(obj, times, **points) for one in moments)
@@ -238,3 +368,35 @@ def conversions(
     if any(one.shape != x.shape for one in parts):
         raise TypeError("it finds no points")
     return torch.stack([one.detach().reshape(len(x), -1) for one in parts], 1)
+
+
+def _velocities(
+    obj: Any, mixing: Mixing, rows: Sequence[Conversion], times: Any, alpha: Any, sigma: Any
+) -> list[Callable[..., Any]]:
+    """What is called velocity of data and noise: what a method makes of these, else the derivative of the mixture
+    in time or that of Salimans and Ho, in both directions.
+    """
+    step = STEP * last_time(obj)
+
+    def made(x: Any, noise: Any, by: Conversion) -> Any:
+        return _converted(obj, by, x, noise, times)
+
+    def slope(x: Any, noise: Any) -> Any:
+        later, earlier = (_mix(obj, mixing, x, noise, at) for at in (times + step, times - step))
+        return (later - earlier) / (2 * step)
+
+    def turned(x: Any, noise: Any) -> Any:
+        return alpha * noise - sigma * x
+
+    def back(x: Any, noise: Any, of: Callable[..., Any]) -> Any:
+        return -of(x, noise)
+
+    if (by := next(filter(is_velocity, rows), None)) is not None:
+        return [partial(made, by=by)]
+    found = [] if mixing.steps else [slope, turned]
+    return [*found, *(partial(back, of=of) for of in found)]
+
+
+def _nearest(tries: Sequence[Any], expected: Any) -> Any:
+    """The one of several usages that is nearest to what is expected."""
+    return min(tries, key=lambda one: float((one - expected).abs().nan_to_num(math.inf).max()))

@@ -1,23 +1,22 @@
-"""Finds the scalings of a preconditioned denoiser: those of its skip connection, its output and its input."""
+"""Finds the scalings of a preconditioned denoiser, those of its skip connection, its output and its input, and
+the weight of its loss.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.time_functions import (
-    ARRAY,
-    NUMBER,
-    TENSOR,
     TRIED,
     TimeReading,
     for_each,
+    named_results,
     own_callables,
-    returned_names,
 )
 
 # Attributes that are the deviation of the data, and parameters that are noise levels.
@@ -25,8 +24,15 @@ DEVIATION, LEVEL = (
     ("sigma_data", "sigma_d", "data_std"),
     re.compile(r"(sigma|sig|noiselevel|t|s)s?"),
 )
-SCALES = ("cskip", "cout", "cin")
-SEVERAL = re.compile(r"(get|compute)?(scalings|preconditioning|scales|coefficients|coeffs)")
+# What is read, the first three of which a denoiser needs, and methods that return several of them.
+SCALES = {
+    "c_skip": "cskip",
+    "c_out": "cout",
+    "c_in": "cin",
+    "weight": r"(get|compute)?(loss)?(weight|weighting)s?(fn)?",
+}
+NEEDED = 3
+SEVERAL = r"(get|compute)?(scalings|preconditioning|scales|coefficients|coeffs)"
 # The largest noise level that is tried, in units of the deviation of the data.
 LARGEST = 8.0
 
@@ -44,12 +50,14 @@ def scalings_of(obj: Any) -> dict[str, Any]:
     found: dict[str, TimeReading] = {}
     for method in dict.fromkeys(own_callables(obj)):
         asked, word = signatures.required(obj, method), normalized_name(method)
-        if len(asked) == 1 and LEVEL.fullmatch(normalized_name(asked[0])):
-            for name, reading in _named_scalings(obj, method, word, levels):
-                found.setdefault(name, reading)
-    if len(found) < len(SCALES):
-        return {}
-    return {"scalings": partial(scalings, scales=tuple(found[one] for one in SCALES))}
+        known = any(re.fullmatch(one, word) for one in (*SCALES.values(), SEVERAL))
+        if known and len(asked) == 1 and LEVEL.fullmatch(normalized_name(asked[0])):
+            for name, reading in named_results(obj, method, levels):
+                for scale, names in SCALES.items():
+                    if re.fullmatch(names, normalized_name(name)):
+                        found.setdefault(scale, reading)
+    scales = tuple(found.get(one) for one in SCALES)
+    return {} if None in scales[:NEEDED] else {"scalings": partial(scalings, scales=scales)}
 
 
 def data_deviation(obj: Any) -> float:
@@ -58,35 +66,17 @@ def data_deviation(obj: Any) -> float:
     return next((float(one) for one in values if type(one) in (int, float) and one > 0), 0.0)
 
 
-def _named_scalings(
-    obj: Any, method: str, word: str, levels: Any
-) -> Iterator[tuple[str, TimeReading]]:
-    names = [word] if word in SCALES else []
-    if SEVERAL.fullmatch(word):
-        names = [normalized_name(one) for one in returned_names(obj, method)]
-    single = names == [word]
-    for form in (TENSOR, ARRAY, NUMBER):
-        read = [
-            (name, TimeReading(method, form, None if single else place))
-            for place, name in enumerate(names)
-            if name in SCALES
-        ]
-        try:
-            for _, one in read:
-                for_each(one.of(obj, levels), levels)
-        except Exception:  # it takes other levels
-            continue
-        yield from read
-        return
-
-
-def scalings(obj: Any, shares: Any, scales: Sequence[TimeReading]) -> Any:
-    """Noise levels at fractions of the largest one ``(n,)``, in units of the deviation of the data, and the
-    scalings of skip connection, output and input in these units: ``(n, 4)``.
+def scalings(obj: Any, shares: Any, scales: Sequence[TimeReading | None]) -> Any:
+    """Noise levels at fractions of the largest one ``(n,)``, in units of the deviation of the data, the scalings
+    of skip connection, output and input in these units, and the weight of the loss times the squared scaling of
+    the output, nan for a missing one: ``(n, 5)``.
     """
     import torch
 
     spread = data_deviation(obj)
     levels = shares * LARGEST * spread
-    skip, out, into = (for_each(one.of(obj, levels), levels) for one in scales)
-    return torch.stack([levels / spread, skip, out / spread, into * spread], 1)
+    skip, out, into, weight = (
+        torch.full_like(levels, torch.nan) if one is None else for_each(one.of(obj, levels), levels)
+        for one in scales
+    )
+    return torch.stack([levels / spread, skip, out / spread, into * spread, weight * out**2], 1)

@@ -19,6 +19,7 @@ from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.conversions import conversions_of, step_indices
 from flowref.adapters.user.processes.denoiser_scalings import scalings_of
 from flowref.adapters.user.processes.equations import equation_of
+from flowref.adapters.user.processes.priors import prior_of
 from flowref.adapters.user.processes.time_functions import (
     TRIED,
     TimeReading,
@@ -87,6 +88,7 @@ def processes_of(obj: Any) -> dict[str, Any]:
         time_functions_of,
         scalings_of,
         conversions_of,
+        prior_of,
     ):
         try:
             found |= read(obj)
@@ -111,6 +113,7 @@ def process_words(dialect: Dialect) -> tuple[str, ...]:
         "time_functions": "functions of time",
         "scalings": "preconditioning",
         "conversions": "conversions",
+        "prior": "prior",
     }
     read = {name: getattr(dialect, name) for name in PROCESS}
     names = {
@@ -123,7 +126,9 @@ def _names_read(call: Any) -> Iterator[str]:
     """The methods and arrays that a call of a process reads."""
     given = call.keywords
     yield from (name for name, _ in given.get("asked", ()))
-    for part in ("parts", "readings", "mixtures", "backs", "mixing", "rows", "moments", "scales"):
+    for part in (
+        "parts", "readings", "mixtures", "backs", "mixing", "rows", "moments", "pair", "scales", "deviation",
+    ):  # fmt: skip
         yield from _methods_in(given.get(part))
     yield from filter(None, given.get("names", ()))
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
 from flowref.adapters.user.conventions.signatures import required
-from flowref.adapters.user.processes import noise_processes
-from flowref.adapters.user.processes.conversions import Conversion, Mixing, step_indices
+from flowref.adapters.user.processes.conversions import (
+    Conversion,
+    Mixing,
+    is_velocity,
+    step_indices,
+)
+from flowref.adapters.user.processes.function_code import (
+    evolution_code,
+    functions_code,
+    prior_code,
+    scalings_code,
+)
+from flowref.adapters.user.processes.reading_code import OfOneRow, matrix_text, reading_text
 from flowref.adapters.user.processes.time_functions import (
-    ARRAY,
-    ARRAY_COLUMN,
-    COLUMN,
-    NUMBER,
     TRIED,
     TimeReading,
     is_time,
@@ -46,10 +54,6 @@ ARRAYS = {
 PREDICTED = {"data": "x0", "noise": "noise", "velocity": "v", "score": "score"}
 
 
-class _OfOneRow(Exception):  # no error: its program has no short form
-    """A method that takes one row after the other."""
-
-
 def process_code(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     """Placeholder of a program -> text, for the calls of a process that an object ``flow`` offers; those
     of arrays and conversions are the ones that the ``reason`` of a verdict names. Empty for other objects.
@@ -62,8 +66,12 @@ def process_code(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
         "final": repr(last_time(obj)),
         "steps": f"torch.tensor({step_indices(obj, tried_times(obj) / last_time(obj)).tolist()})",
     }
-    for write in (_matrices, _moments, _arrays, _conversions):
-        values |= write(obj, dialect, reason)
+    writers = (
+        _matrices, _moments, _arrays, _conversions, functions_code, evolution_code, scalings_code, prior_code,
+    )  # fmt: skip
+    for write in writers:
+        with contextlib.suppress(OfOneRow):
+            values |= write(obj, dialect, reason)
     if "at" in values:
         values["at"] = values[values["at"]]
     asked = values.get("rates", "") + values.get("transitions", "")
@@ -78,51 +86,9 @@ def _matrices(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     found = {}
     for name in ("rates", "transitions"):
         if (call := getattr(dialect, name)) is not None:
-            some = [_matrix_text(obj, *one) for one in call.keywords["asked"]]
+            some = [matrix_text(obj, *one) for one in call.keywords["asked"]]
             found[name] = f"torch.cat([{', '.join(some)}])"
     return found
-
-
-def _matrix_text(obj: Any, name: str, how: str) -> str:
-    if not how:
-        return f"torch.as_tensor(flow.{name}).reshape(-1, *flow.{name}.shape[-2:])"
-    counts = how in (noise_processes.COUNTS, noise_processes.COUNT)
-    half = "{0} // 2" if counts else "{0} / 2"
-    both = len(required(obj, name)) == 2
-    one = "steps" if counts else "t"
-    if how in (noise_processes.SEVERAL, noise_processes.COUNTS):
-        given = [half.format(one), one] if both else [one]
-        return f"flow.{name}({', '.join(given)})"
-    item = "one" if how == noise_processes.SCALAR else "one.item()"
-    given = [half.format(item), item] if both else [item]
-    return f"torch.stack([torch.as_tensor(flow.{name}({', '.join(given)})) for one in {one}])"
-
-
-def reading_text(obj: Any, reading: TimeReading, times: str, axes: int, **points: str) -> str:
-    """The call of a reading at ``times``, with the variables of its ``points`` of that many axes, as text."""
-    if reading.form == NUMBER:
-        raise _OfOneRow
-    columns = reading.form in (COLUMN, ARRAY_COLUMN)
-    at = f"{times}.reshape({', '.join(['-1', *['1'] * (axes - 1)])})" if columns else times
-    arrays = reading.form in (ARRAY, ARRAY_COLUMN)
-    end = ".numpy()" if arrays else ""
-    points = {name: f"({one})" if arrays and " " in one else one for name, one in points.items()}
-    given = [
-        f"{points.get(one, at if is_time(one) else 'data')}{end}"
-        for one in required(obj, reading.method)
-    ]
-    named = [
-        f"{name}={one}{end}"
-        for name, one in points.items()
-        if name not in required(obj, reading.method)
-    ]
-    text = f"flow.{reading.method}({', '.join([*given, *named])})"
-    if isinstance(reading.entry, int):
-        text += f"[{reading.entry}]"
-    elif reading.entry is not None:
-        text += f".{reading.entry}"
-    text = f"torch.as_tensor({text})" if arrays else text
-    return text + {"root": ".sqrt()", "exp": ".exp()", "": ""}[reading.change]
 
 
 def _moments(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
@@ -131,15 +97,12 @@ def _moments(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
         return {}
     given = call.keywords
     event = given["event"]
-    try:
-        parts = [
-            "data" if one is None else _part_text(obj, one, name, len(event) + 1)
-            for name, one in zip(
-                ("mean", "deviation", "drift", "diffusion"), given["parts"], strict=True
-            )
-        ]
-    except _OfOneRow:
-        return {}
+    parts = [
+        "data" if one is None else _part_text(obj, one, name, len(event) + 1)
+        for name, one in zip(
+            ("mean", "deviation", "drift", "diffusion"), given["parts"], strict=True
+        )
+    ]
     shape = ", ".join(map(str, (len(TRIED), *event)))
     return {"moments": ", ".join(parts), "points": f"torch.linspace(-1, 1, {4 * len(TRIED)}).reshape({shape})",
             "ones": ", ".join(["-1", *["1"] * len(event)])}  # fmt: skip
@@ -183,34 +146,54 @@ def _conversions(obj: Any, dialect: Dialect, reason: str) -> dict[str, str]:
     asked = tuple(PREDICTED.get(one, "") for one in (found[2], found[1])) if found else ()
     axes = len(given["event"]) + 1
     row = next((one for one in given["rows"] if (one.given, one.wanted) == asked), None)
+    shape = ", ".join(map(str, (len(TRIED), *given["event"])))
+    values = {
+        "mixed": _mixture_text(obj, mixing, axes, "data", "noise"),
+        "share": " - ".join(
+            _mixture_text(obj, mixing, axes, "0 * data", some)
+            for some in ("0 * noise + 1", "0 * noise")
+        ),
+        "shape": shape,
+        "at": "steps" if mixing.steps else "times",
+        "slope": "",
+    }
+    if row is None and asked == ("score", "v") and given["pair"] is not None:
+        velocity, score = (
+            reading_text(obj, one, "at", axes, **_points(obj, one)) for one in given["pair"]
+        )
+        return values | {"given": score, "found": velocity, "method": given["pair"][0].method}
     if row is None:
         return {}
-    shape = ", ".join(map(str, (len(TRIED), *given["event"])))
-    try:
-        values = {
-            "mixed": _mixture_text(obj, mixing, axes, "data", "noise"),
-            "share": " - ".join(
-                _mixture_text(obj, mixing, axes, "0 * data", some)
-                for some in ("0 * noise + 1", "0 * noise")
-            ),
-            "given": {"x0": "data", "noise": "noise", "score": "-noise / share"}.get(row.given, ""),
-            "found": _conversion_text(obj, row, axes),
-            "wanted": {"x0": "data", "noise": "noise"}.get(row.wanted, "-noise / share"),
-            "shape": shape,
-            "at": "steps" if mixing.steps else "times",
-            "method": row.reading.method,
-        }
-        if row.given == "v":
-            velocity = next(one for one in given["rows"] if one.wanted == "v")
-            made = {velocity.prediction: "noise", velocity.mixture: "data"}
-            values["given"] = reading_text(obj, velocity.reading, "at", axes, **made)
-    except _OfOneRow:
-        return {}
-    return values
+    made = "slope"
+    if (by := next(filter(is_velocity, given["rows"]), None)) is not None:
+        points = {by.prediction: "noise", by.mixture: "data"}
+        made = reading_text(obj, by.reading, "at", axes, **points)
+    known = {"x0": "data", "noise": "noise", "score": "-noise / share", "v": made}
+    if "slope" in known[row.given]:
+        later, earlier = (re.sub(r"\bat\b", f"(at {sign} h)", values["mixed"]) for sign in "+-")
+        values["slope"] = f"h = 5e-4 * {last_time(obj)!r}\nslope = ({later} - {earlier}) / (2 * h)"
+    return values | {
+        "given": known[row.given],
+        "found": _conversion_text(obj, row, axes),
+        "wanted": known[row.wanted],
+        "method": row.reading.method,
+    }
+
+
+def _points(obj: Any, reading: TimeReading) -> dict[str, str]:
+    return {name: "mixed" for name in required(obj, reading.method) if not is_time(name)}
 
 
 def _mixture_text(obj: Any, mixing: Mixing, axes: int, data: str, noise: str) -> str:
-    return reading_text(obj, mixing.reading, "at", axes, **{mixing.data: data, mixing.noise: noise})
+    if mixing.deviation is None:
+        points = {mixing.data: data, mixing.noise: noise}
+        return reading_text(obj, mixing.reading, "at", axes, **points)
+    mean, deviation = (
+        reading_text(obj, one, "at", axes, **dict.fromkeys(_points(obj, one), data))
+        for one in (mixing.reading, mixing.deviation)
+    )
+    column = ", ".join(["-1", *["1"] * (axes - 1)])
+    return f"({mean} + {deviation}.reshape({column}) * ({noise}))"
 
 
 def _conversion_text(obj: Any, row: Conversion, axes: int) -> str:

@@ -240,7 +240,7 @@ def _functions_of_time(obj: Any, times: Any) -> Iterator[tuple[str, TimeReading]
     for method in methods:
         known = any(_quantities_of(method)) or SEVERAL.fullmatch(normalized_name(method))
         if known or method in paired:
-            yield from _named_results(obj, method, times)
+            yield from named_results(obj, method, times)
 
 
 def _derivatives(obj: Any) -> Iterator[tuple[TimeReading, TimeReading]]:
@@ -288,8 +288,8 @@ def _quantities_of(name: str) -> Iterator[tuple[str, int, str]]:
                 yield quantity, place, change
 
 
-def _named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, TimeReading]]:
-    """Names and readings of the numbers that a method gives for each time."""
+def named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, TimeReading]]:
+    """Names and readings of the numbers that a method gives for each time, or each number of another kind."""
     for form in (TENSOR, ARRAY, NUMBER):
         try:
             entries = _entries_of(obj, method, form, times)

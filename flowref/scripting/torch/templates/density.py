@@ -37,6 +37,21 @@ print("integral of the density over [$from, $to]^2:", mass)
 off = abs(mass - 1)
 """
 
+BOUND = """
+torch.manual_seed(1)
+with torch.no_grad():
+    x = sample(1024)
+    draws = torch.stack([bound(x) for _ in range(32)])
+    nearest = (draws.mean(0) - log_prob(x)).argsort()[-8:]
+    x = x[nearest]
+    draws = torch.stack([bound(x) for _ in range(4096)])
+    mean, error, exact = draws.mean(0), draws.std(0) / 64, log_prob(x)
+# The law: a lower bound is not above the log-density, in the mean.
+print("mean of the bound:", mean.tolist())
+print("log-density:      ", exact.tolist())
+wrong = (mean - exact > 6 * error + 1e-6).any().item()
+"""
+
 SAMPLES = """
 torch.manual_seed(1)
 with torch.no_grad():
@@ -128,6 +143,7 @@ TEMPLATES = {
         Template(MASS_2D, within=3, size=2),
     ),
     "density/score": (Template(SCORE),),
+    "density/evidence-bound": (Template(BOUND, whole=True),),
     "sampling/follows-density[ratios]": (Template(SAMPLES),),
     "density/base-constant": (Template(NORMAL),),
     "density/base-constant[quadratic-form]": (Template(CONSTANT),),

@@ -1,4 +1,4 @@
-"""Noise processes: rates, transition matrices, moments, arrays of a schedule, and conversions."""
+"""Noise processes: matrices, moments, schedules, conversions, preconditioning and priors."""
 
 from __future__ import annotations
 
@@ -71,6 +71,7 @@ torch.manual_seed(1)
 data, noise = torch.rand($shape) - 0.5, torch.randn($shape)
 mixed = $mixed
 share = $share
+$slope
 given = $given
 found, expected = $found, $wanted
 # The law: what was mixed is found again.
@@ -79,10 +80,158 @@ print("expected:", expected[0].flatten().tolist())
 off = (found - expected).abs().max().item()
 """
 
+VELOCITY = """
+at, h = $at, 5e-4 * $final
+torch.manual_seed(1)
+data, noise = torch.rand($shape) - 0.5, torch.randn($shape)
+
+
+def mixture(at, data, noise):
+    return $mixed
+
+
+mixed, share = mixture(at, data, noise), $share
+alpha = mixture(at, 0 * data + 1, 0 * noise) - mixture(at, 0 * data, 0 * noise)
+given = $given
+noise_of_score = -share * given
+data_of_score = data + (noise - noise_of_score) * share / alpha  # they have the same mixture
+moved = [mixture(at + step, data_of_score, noise_of_score) for step in (h, -h)]
+found, expected = $found, (moved[0] - moved[1]) / (2 * h)
+# The law: the velocity that a score makes is that of the mixture, up to its direction.
+print("$method:", found[0].flatten().tolist())
+print("expected:", expected[0].flatten().tolist())
+wrong = min((found - one).abs().max().item() for one in (expected, -expected)) > 1e-3
+"""
+
+PRODUCTS = """
+every, one = torch.as_tensor(flow.$every).double(), torch.as_tensor(flow.$single).double()
+before, step, after = every[:-1], $step, every[1:]
+apart = [(after - product).abs().amax((1, 2)) for product in (before @ step, step @ before)]
+apart = min(apart, key=lambda one: one.max())
+# The law: the matrices of all steps so far are products of those of single steps.
+at = apart.argmax().item()
+print(f"$every[{at + 1}] differs by {apart[at].item():.4g} from the product with the one before")
+off = apart.max().item()
+"""
+
+KOLMOGOROV = """
+times, h = $times, 1e-4 * $final
+
+
+def transitions(t):
+    return $evolving
+
+
+def rates(t):
+    return $speed
+
+
+P, Q = transitions(times), rates(times)
+slope = (transitions(times + h) - transitions(times - h)) / (2 * h)
+apart = [(slope - one).abs().max().item() for one in (P @ Q, Q @ P)]
+# The law: transition matrices change by their rates, P' = P Q (Q P, if columns sum to one).
+print("P' differs from P Q by", apart[0], "and from Q P by", apart[1])
+wrong = min(apart) > 1e-3 * (1 + slope.abs().max().item())
+"""
+
+DERIVATIVE = """
+t, h = $times, 1e-4 * $final
+torch.manual_seed(1)
+first, second = torch.randn(2, len(t), 1)
+
+
+def function(t):
+    return $function
+
+
+def derivative(t):
+    return $derivative
+
+
+slope = (function(t + h) - function(t - h)) / (2 * h)
+# The law: $is is the derivative of $of in time.
+print("$is:", derivative(t).flatten().tolist())
+print("differences of $of:", slope.flatten().tolist())
+wrong = ((derivative(t) - slope).abs() / (1 + slope.abs())).max().item() > 1e-4
+"""
+
+EQUAL = """
+t = $times
+$lines
+found = $found
+apart = [((found - one).abs() / (1 + abs(one))).max().item() for one in ($expected,)]
+# The law: functions of time are those of one process ($said).
+print("$found:", found.tolist())
+for usage, gap in zip("$expected".split(", "), apart):
+    print("differs from", usage, "by", gap)
+wrong = min(apart) > 1e-3
+"""
+
+SCALINGS = """
+sigma = torch.linspace($spread, $most, 8)
+c_skip, c_out, c_in = $scales
+total = sigma**2 + $spread**2
+expected = [$spread**2 / total, sigma * $spread / total.sqrt(), 1 / total.sqrt()]
+# The law: inputs and targets of the network have unit variance, up to 2 %.
+shares = [(a.abs() / b).tolist() for a, b in zip((c_skip, c_out, c_in), expected)]
+for name, share in zip(("c_skip", "c_out", "c_in"), shares):
+    print(name, "in units of what it should be:", share)
+wrong = max(abs(one - 1) for share in shares for one in share) > 0.02
+"""
+
+WEIGHT = """
+sigma = torch.linspace($spread, $most, 8)
+c_skip, c_out, c_in = $scales
+uniform = $weight * c_out**2
+# The law: the weight of the loss is 1 / c_out^2, up to a factor.
+print("weight * c_out^2:", uniform.tolist())
+wrong = (uniform.max() / uniform.min()).item() > 1.02
+"""
+
+PRIOR = """
+torch.manual_seed(1)
+z = $draws
+mean, spread = z.mean(0), z.std(0)
+expected = torch.distributions.Normal(mean, spread).log_prob(z).flatten(1).sum(1)
+found = $density(z)
+# The law: the log-density of a prior is that of its draws.
+print("deviation of the draws:", spread.mean().item())
+print("log-density, and that of normal draws:", found[0].item(), expected[0].item())
+wrong = (found - expected).mean().abs().item() > 0.01
+"""
+
+NARROW = """
+torch.manual_seed(1)
+spread = ($draws).std().item()
+$last
+deviation = torch.as_tensor($deviation).max().item()
+# The law: a prior is not narrower than the noise at the end.
+print("deviation of the prior:", spread)
+print("deviation of the noise at the end:", deviation)
+wrong = spread < deviation / 2
+"""
+
 TEMPLATES = {
+    "process/kolmogorov": (
+        Template(PRODUCTS, whole=True, when="product"),
+        Template(KOLMOGOROV, whole=True, when="random vectors"),
+    ),
+    "process/schedule[functions]": (
+        Template(DERIVATIVE, whole=True, when="velocity is|derivative is"),
+        Template(EQUAL, whole=True, when="^(?!the velocity|a derivative)"),
+    ),
+    "process/preconditioning": (Template(SCALINGS, whole=True),),
+    "process/preconditioning[weight]": (Template(WEIGHT, whole=True),),
+    "process/prior": (
+        Template(NARROW, whole=True, when="noise at the end"),
+        Template(PRIOR, whole=True, when="log-density"),
+    ),
     "process/rates": (Template(RATES, whole=True),),
     "process/transitions": (Template(TRANSITIONS, whole=True),),
     "process/moments": (Template(MOMENTS, whole=True),),
     "process/schedule": (Template(SCHEDULE, whole=True),),
-    "process/conversions": (Template(CONVERSIONS, whole=True, within=100.0),),
+    "process/conversions": (
+        Template(VELOCITY, whole=True, when="velocity from the score"),
+        Template(CONVERSIONS, whole=True, within=100.0),
+    ),
 }

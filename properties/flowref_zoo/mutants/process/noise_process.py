@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flowref.model import Array, Subject, mutant
-from flowref.model.call import TIME_FUNCTIONS
+from flowref.model.call import CONVERSIONS, TIME_FUNCTIONS
 from flowref_zoo.mutants.combinators import multiplied, wrapped
 
 TOKENS = "flowref_zoo.specimens.processes:tokens"
@@ -51,6 +51,18 @@ def _one_column(call: Callable[..., Array], column: int, factor: float, *inputs:
 def output_scaled(subject: Subject, size: float = 0.1) -> Subject:
     """The scaling of the output is off by a factor."""
     return wrapped(subject, "scalings", _one_column, 2, 1 + size)
+
+
+def _tilted(scalings: Callable[..., Array], power: float, *inputs: Array) -> Array:
+    found = np.array(scalings(*inputs), np.float64)
+    found[:, 4] *= found[:, 0] ** power
+    return found
+
+
+@mutant("process/preconditioning[weight]", host=DENOISER, sizes=(0.1, 0.5))
+def weight_tilted(subject: Subject, size: float = 0.1) -> Subject:
+    """The weight of the loss grows with a small power of the noise level."""
+    return wrapped(subject, "scalings", _tilted, size)
 
 
 @mutant("process/schedule[functions]", host=PATH, sizes=(1e-3, 0.5))
@@ -99,3 +111,21 @@ def betas_scaled(subject: Subject, size: float = 0.1) -> Subject:
 def predictions_scaled(subject: Subject, size: float = 0.1) -> Subject:
     """What is found is off by a factor."""
     return multiplied(subject, "conversions", 1 - size)
+
+
+@mutant("process/conversions", host=PATH, sizes=(1e-2, 0.5))
+def velocity_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """The velocity that a score makes is off by a factor, as the noise that it stands for."""
+    return wrapped(subject, "conversions", _one_row, CONVERSIONS.index(("score", "v")), 1 + size)
+
+
+@mutant("process/prior", host=EQUATION, sizes=(1e-2, 0.5))
+def prior_density_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """The log-density of the prior is off by a factor."""
+    return wrapped(subject, "prior", _one_row, 0, 1 + size)
+
+
+@mutant("process/prior", host=EQUATION, sizes=(0.1, 1.0))
+def prior_draws_scaled(subject: Subject, size: float = 0.1) -> Subject:
+    """Draws of the prior are off by a factor."""
+    return wrapped(subject, "prior", _one_row, 1, 1 + size)

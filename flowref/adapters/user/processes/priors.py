@@ -1,0 +1,93 @@
+"""Finds the prior of a process: the log-density and the draws of the noise from which data are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from flowref.adapters.user.conventions import signatures
+from flowref.adapters.user.conventions.names import normalized_name
+from flowref.adapters.user.processes.equations import EVENTS, PARTS, equation_of, value_at
+from flowref.adapters.user.processes.time_functions import (
+    TRIED,
+    TimeReading,
+    for_each,
+    last_time,
+    own_callables,
+)
+
+LOG_DENSITY = re.compile(r"(get|compute)?(prior(logp|logprob|logpdf|logdensity)|logprior)")
+DRAWS = re.compile(r"prior(sampling|samples?)|(sample|draw)(from)?prior")
+SHAPE = re.compile(r"shape|sizes?|sampleshape")
+
+
+def prior_of(obj: Any) -> dict[str, Any]:
+    """The prior of an object as a call of a dialect; empty unless it has its log-density."""
+    import torch
+
+    methods = {name: normalized_name(name) for name in dict.fromkeys(own_callables(obj))}
+    single = {name: word for name, word in methods.items() if len(_needed(obj, name)) == 1}
+    density = next((name for name, word in single.items() if LOG_DENSITY.fullmatch(word)), "")
+    draws = next((name for name, word in single.items() if DRAWS.fullmatch(word)), "")
+    equation = equation_of(obj).get("moments")
+    deviation = equation and equation.keywords["parts"][PARTS.index("deviation")]
+    for event in EVENTS if density else ():
+        points = torch.ones(len(TRIED), *event)
+        try:
+            _log_density(obj, density, points)
+        except Exception:  # it takes other points
+            continue
+        names = (density, draws if draws and _draws_points(obj, draws, points) else "")
+        return {"prior": partial(prior, names=names, deviation=deviation, event=event)}
+    return {}
+
+
+def _needed(obj: Any, method: str) -> Sequence[str]:
+    return signatures.required(obj, method)
+
+
+def _draws_points(obj: Any, method: str, points: Any) -> bool:
+    if not SHAPE.fullmatch(normalized_name(_needed(obj, method)[0])):
+        return False
+    try:
+        return bool(_drawn(obj, method, points).shape == points.shape)
+    except Exception:  # it takes another shape
+        return False
+
+
+def _log_density(obj: Any, method: str, points: Any) -> Any:
+    return _tensor(getattr(obj, method)(points), points).reshape(len(points))
+
+
+def _drawn(obj: Any, method: str, points: Any) -> Any:
+    return _tensor(getattr(obj, method)(tuple(points.shape)), points)
+
+
+def _tensor(value: Any, points: Any) -> Any:
+    import torch
+
+    return torch.as_tensor(value).detach().to(points.dtype)
+
+
+def prior(
+    obj: Any, x: Any, names: tuple[str, str], deviation: TimeReading | None, event: Sequence[int]
+) -> Any:
+    """The log-density of a prior at x ``(n, 4)``, as many draws of it, and the deviation of the noise at the
+    end, the first or the last time, whichever has more: ``(n, 3, 4)``, nan for missing ones.
+    """
+    import torch
+
+    points, (density, draws) = x.reshape(-1, *event), names
+    nothing = torch.full_like(points, torch.nan)
+    ends = [
+        nothing if deviation is None else for_each(value_at(obj, deviation, points, at), points)
+        for at in (points.new_zeros(len(x)), points.new_full((len(x),), last_time(obj)))
+    ]
+    found = [
+        for_each(_log_density(obj, density, points), points),
+        _drawn(obj, draws, points) if draws else nothing,
+        torch.fmax(*ends),
+    ]
+    return torch.stack([one.reshape(x.shape) for one in found], 1)
