@@ -82,12 +82,6 @@ def test_another_offset_is_accused(bug: str, law: str, file: Path) -> None:
     assert checking.pair_verdict(f"{file}:Levels?{bug}".rstrip("?"), law).status is Status.VIOLATED
 
 
-def test_the_constant_of_levels_is_diagnosed_with_the_option_that_declares_it(file: Path) -> None:
-    """A layer may count the volume of what was done before it."""
-    said = checking.pair_verdict(f"{file}:Levels", LAWS[0]).diagnosis
-    assert "say ?offset=-D*log(256)" in said
-
-
 @pytest.mark.parametrize(
     ("text", "value"), [("-D*log(256)", -3 * math.log(256)), ("2**3/4", 2.0), ("-1.5+D", 1.5)]
 )

@@ -98,6 +98,14 @@ def test_every_flow_of_a_file_is_checked(checked: Result) -> None:
     assert "debugging" not in checked.output
 
 
+def test_a_missing_import_is_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for every class of the file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows.py").write_text(f"import not_installed\n{FLOWS}")
+    done = flowref("check", "flows.py")
+    assert (done.stdout + done.stderr).count("No module named 'not_installed'") == 1
+
+
 @pytest.mark.parametrize(
     ("spec", "code", "said"),
     [

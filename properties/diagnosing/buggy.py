@@ -71,6 +71,8 @@ def buggy(bug: str, terms: Tensor, flow: Map, x: Tensor) -> Tensor:
             return right / math.log(2)
         case "constant":
             return right + 1.5 * math.log(2 * math.pi)
+        case "levels":
+            return right - 3 * math.log(256)
         case "log 2 once":
             return right + 2 * math.log(2)
         case "last left out":

@@ -15,12 +15,13 @@ from flowref.model import Status, Verdict
 FAULTY = Path(__file__).parent / "buggy.py"
 QUICK = Settings("quick")
 LOG_DETS = {
-    "mean": "1/D of the right one, D = 3",
+    "mean": "1/D of the right one, D = 3 (a mean instead of a sum?); if that is meant, say ?ladj_form=mean",
     "half": "1/2 of the right one",
     "sign": "that of the opposite map",
     "zero": "zero",
     "bits": "the right one over log 2",
     "constant": "the right one plus (D/2) log 2 pi",
+    "levels": "minus D log 256; if data are scaled before, say ?offset=-D*log(256)",
     "log 2 once": "the right one plus (D-1) log 2",
     "last left out": "that without the term of coordinate 2",
     "matrix left out": "a term that does not depend on the input",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,3 +31,12 @@ def test_an_error_names_no_address(value: object) -> None:
     """Where an object lies is another in every process, and helps nobody."""
     assert "0x" not in one_line(TypeError(f"cannot pickle {value!r}"))
     assert "cannot pickle <" in one_line(TypeError(f"cannot pickle {value!r}"))
+
+
+def test_an_assertion_without_words_quotes_its_line(tmp_path: Path) -> None:
+    """Its class alone says nothing."""
+    file = tmp_path / "odd.py"
+    file.write_text("size = 5\nassert size % 2 == 0\n")
+    with pytest.raises(AssertionError) as caught:
+        runpy.run_path(str(file))
+    assert one_line(caught.value) == "AssertionError: assert size % 2 == 0"

@@ -41,7 +41,7 @@ FOUND = {
     NEEDS.replace("dim", "loc, scale"): "Flow?loc=0.5&scale=0.75",
     f"@dataclass\nclass Flow:\n    dim: int\n{MAP}": "Flow?dim=3",
     # A size that the code halves is even; two layers are enough.
-    NEEDS + "        self.net = nn.Linear(dim // 2, dim)\n": "Flow?dim=4",
+    NEEDS.replace("...", "self.net = nn.Linear(dim // 2, dim)"): "Flow?dim=4",
     NEEDS.replace("dim, hidden=8", "n_flow, num_layers"): "Flow?n_flow=2&num_layers=2",
     # A way that is named reverses a map.
     "class A(nn.Module):\n    def __init__(self, dim): ...\n    def forward(self, x, mode='direct'): return x, x\n": "A?dim=3",
