@@ -16,7 +16,10 @@ CONTAINER = re.compile(r"(Sequential|ModuleList)$")
 # Norms of torch that take a number of features.
 FEATURED = re.compile(r"(Batch|Instance)Norm(\dd)?$")
 # Example values by parameter name; other parameters have none.
-COUNT = re.compile(r".*(blocks?|layers?|depth|flows?|levels?)", re.IGNORECASE)
+# The plurals alone are lists.
+COUNT = re.compile(
+    r"(?!(blocks|layers|flows|levels)$).*(blocks?|layers?|depth|flows?|levels?)", re.IGNORECASE
+)
 HIDDEN = re.compile(r".*(hidden|width|units|bins|knots|steps)", re.IGNORECASE)
 SIZE = re.compile(
     r"(n|d|k|in|out|num|c)?_?(dims?|d|n|k|c|features?|channels?|size|inputs?|outputs?|ch|latents?|dimensions?"
@@ -38,6 +41,7 @@ NUMBERS = {
     COUNT: "2",
     HIDDEN: "8",
     SIZE: ODD,
+    re.compile(r"parity|flip|swap|reversed?"): "1",
     re.compile(r"loc|mean|mu|shift"): "0.5",
     re.compile(r"scale|std|stddev|sigma"): "0.75",
     re.compile(r"(low|lower|left|min|minimum)(_bound)?"): "-1.5",
@@ -67,9 +71,15 @@ def built_by(found: Definitions, value: ast.AST | None) -> ast.arguments | None:
     if isinstance(value, ast.ClassDef):
         for above in own_line(found, value):
             for method in own_methods(above):
-                if method.name == "__init__":
+                if method.name == "__init__" and not _passes_on(method.args):
                     return method.args
     return None
+
+
+def _passes_on(taken: ast.arguments) -> bool:
+    """Whether a constructor names no parameter of its own, and gives all it takes to a base class."""
+    own = (*taken.posonlyargs, *taken.args[1:], *taken.kwonlyargs)
+    return not own and taken.vararg is not None
 
 
 def constructor_parameters(found: Definitions, value: ast.AST | None) -> dict[str, ast.arg]:

@@ -43,6 +43,9 @@ FOUND = {
     # A size that the code halves is even; two layers are enough.
     NEEDS.replace("...", "self.net = nn.Linear(dim // 2, dim)"): "Flow?dim=4",
     NEEDS.replace("dim, hidden=8", "n_flow, num_layers"): "Flow?n_flow=2&num_layers=2",
+    NEEDS.replace("dim, hidden=8", "dim, parity"): "Flow?dim=3&parity=1",
+    NEEDS
+    + f"class B(Flow):\n    def __init__(self, *args, **kwargs): ...\n{MAP}": "Flow?dim=3 B?dim=3",
     # A way that is named reverses a map.
     "class A(nn.Module):\n    def __init__(self, dim): ...\n    def forward(self, x, mode='direct'): return x, x\n": "A?dim=3",
     f"{NEEDS}def stack(): return [Flow(3)]\nclass B:\n    layers = stack()\n{MAP}": "B?part=Flow B",
