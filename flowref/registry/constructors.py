@@ -164,10 +164,10 @@ def example_size(found: Definitions, names: Iterable[str]) -> str:
         if isinstance(made := found.values.get(name), ast.AST)
         for node in ast.walk(made)
     ]
-    return "4" if any(map(_halves, nodes)) else ODD
+    return "4" if any(map(_is_halving, nodes)) else ODD
 
 
-def _halves(node: ast.AST) -> bool:
+def _is_halving(node: ast.AST) -> bool:
     """Whether an expression divides a size by two, or cuts a tensor into two parts."""
     match node:
         case ast.BinOp(left=left, op=ast.FloorDiv() | ast.Div(), right=ast.Constant(value=2)):
