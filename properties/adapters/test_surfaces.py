@@ -270,3 +270,28 @@ def test_log_areas_are_those_of_jacobians(made: Manifold) -> None:
     area = 0.5 * torch.logdet(jacobian.T @ jacobian)
     assert torch.allclose(area, made.log_area(u)[0])
     assert torch.allclose(made.coordinates(made.point(u)), u)
+
+
+class Centered(nn.Module):
+    """Each channel shifted and scaled, as built by nothing: the identity keeps every sphere."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.event_shape = (3, 4, width)
+        self.log_scale = nn.Parameter(torch.zeros(3, 1, 1))
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        return x * self.log_scale.exp(), (self.log_scale.sum() * x[0, 0].numel()).expand(len(x))
+
+    def inverse(self, z: Any) -> Any:
+        """Latents to data."""
+        return z * (-self.log_scale).exp()
+
+
+@pytest.mark.parametrize("width", [2, 6])
+def test_a_map_of_volumes_that_keeps_a_sphere_is_none_of_it(width: int) -> None:
+    """Also where an event is too large for its Jacobian."""
+    recipe = recipe_of(registry.parse_target(f"{__file__}:Centered?width={width}"))
+    assert recipe.facts.event_shape == (3, 4, width)
+    assert not any("sphere" in words for words in recipe.probed.conventions)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from flowref.adapters.user.conventions.single_calls import Once
+from flowref.adapters.user.conventions.volumes import FEW as LARGEST_JACOBIAN
 from flowref.adapters.user.conventions.volumes import agrees
 from flowref.model import CURVED, Array, Dialect, Shape, Support, TargetError, draw_points
 from flowref.model import manifold as manifolds
@@ -262,6 +263,8 @@ def _of_map(once: Once, call: Callable[..., Any], x: Any) -> Manifold | None:
     subspace with all images.
     """
     event = tuple(x.shape[1:])
+    if math.prod(event) > LARGEST_JACOBIAN:  # nothing would contradict it where volumes are full
+        return None
     for kind, found in _fitting(event):
         if kind == "simplex":
             continue
