@@ -4,6 +4,7 @@ where nobody asks for it.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -138,7 +139,8 @@ def test_a_bug_is_red_and_readable(adopted: tuple[Ran, Ran]) -> None:
     assert "VIOLATED" in told and LAW in told and "reported" in told
     assert "The log-det returned by forward is log|det" in told
     assert "x = [" in told
-    assert "flowref/" not in red.text
+    # The clone may be in a folder of that name.
+    assert not re.search(r"flowref/[\w/]+\.py:\d", red.text)
     assert "Traceback" not in red.text
 
 
