@@ -34,6 +34,8 @@ FINEST, TOLERANCES = 1e-9, (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 STEPS = (5, 10, 20, 40, 80, 160)
 # Points at which truncation is measured.
 ROWS = 2000
+# Samples whose share in the box is compared with the integral over it.
+SAMPLES, PARTS = 100_000, 20
 COLORS = dict(zip(FLOWS, (BLACK, RED, BLUE, GREEN), strict=True))
 
 
@@ -70,11 +72,21 @@ def measure(task: Task, flow: Trained, dataset: Dataset, effort: Effort) -> Row:
         found[name] = {"nll": mean, "integral": over}
     return {
         "readings": found,
+        "inside": share_inside(flow, test, effort.count(SAMPLES)),
         "normal": normal_nll(dataset.train, dataset.test),
         "truth": float(-truth.log_density(DATA, dataset.test).mean()),
         "parameters": sum(parameter.numel() for parameter in flow.parameters()),
         "truncation": truncation(flow, test[: effort.count(ROWS)]) if model.continuous else {},
     }
+
+
+@torch.no_grad()
+def share_inside(flow: Trained, points: Tensor, count: int) -> float:
+    """The share of samples in the box of the integral: a trained density may reach far beyond it."""
+    low, high = box_of(points, 0.5)
+    model, random = Model(flow).flow, runs.seeded(0, "inside")
+    drawn = torch.cat([model.sample(count // PARTS, random) for _ in range(PARTS)])
+    return float(((drawn >= low) & (drawn <= high)).all(1).double().mean())
 
 
 def cells(points: Tensor, side: int) -> tuple[Tensor, float]:
@@ -114,12 +126,12 @@ def conclude(rows: list[Row]) -> Row:
                 }
                 for reading in found[0]["readings"]
             },
+            "inside": spread([row["inside"] for row in found]),
             "excess": spread([row["readings"][AS_IT_IS]["nll"] - row["truth"] for row in found]),
             "parameters": found[0]["parameters"],
         }
         for name, found in grouped(rows).items()
     }
-    kept = [row["readings"][AS_IT_IS] for row in rows]
     return {
         "groups": groups,
         "normal": rows[0]["normal"],
@@ -130,8 +142,12 @@ def conclude(rows: list[Row]) -> Row:
                 "met": all(row["readings"][AS_IT_IS]["nll"] < row["normal"] for row in rows),
             },
             {
-                "what": "the density of every seed integrates to 1 within 0.002",
-                "met": all(abs(one["integral"] - 1) < 2e-3 for one in kept),
+                "what": "the density of every seed integrates, over the box, to the share of its samples in "
+                "it within 0.002",
+                "met": all(
+                    abs(row["readings"][AS_IT_IS]["integral"] - row["inside"]) < 2e-3
+                    for row in rows
+                ),
             },
         ],
     }
@@ -181,10 +197,12 @@ def draw_mistakes(results: Row, out: Path) -> None:
         names = list(
             dict.fromkeys(n for group in results["groups"].values() for n in group["readings"])
         )
+        nlls: list[float] = []
         for flow, group in results["groups"].items():
             at = [len(names) - 1 - names.index(name) for name in group["readings"]]
             nll = [one["nll"]["mean"] for one in group["readings"].values()]
             over = [one["integral"]["mean"] for one in group["readings"].values()]
+            nlls += nll
             left.plot(nll, at, "o", c=COLORS[flow], ms=5, label=flow)
             right.plot(over, at, "o", c=COLORS[flow], ms=5, label=flow)
         left.axvline(results["truth"], c=BLACK, ls="--", lw=1.1)
@@ -193,6 +211,7 @@ def draw_mistakes(results: Row, out: Path) -> None:
             yticks=range(len(names)),
             yticklabels=names[::-1],
             xlabel="test NLL, nats (dashed: truth)",
+            xscale="log" if min(nlls) > 0 else "linear",
         )
         left.tick_params(labelsize=8.5)
         right.set(xlabel="integral of the density", xscale="log")
@@ -204,13 +223,22 @@ def draw_mistakes(results: Row, out: Path) -> None:
 def section(results: Row) -> str:
     """What was measured."""
     groups = results["groups"]
-    head = ["model", "test NLL (nats)", "above the truth by", "integral", "parameters", "calls"]
+    head = [
+        "model",
+        "test NLL (nats)",
+        "above the truth by",
+        "integral",
+        "samples inside",
+        "parameters",
+        "calls",
+    ]
     lines = [
         [
             name,
             words.pm(found["readings"][AS_IT_IS]["nll"]),
             words.pm(found["excess"]),
             words.pm(found["readings"][AS_IT_IS]["integral"], 5),
+            words.number(found["inside"]["mean"], 5),
             str(found["parameters"]),
             _calls(results, name),
         ]
@@ -222,13 +250,15 @@ def section(results: Row) -> str:
 {groups[REAL_NVP]["excess"]["n"]} seeds each. The first two are trained by their likelihood, the others by
 the error of their prediction, and their likelihood is that of their ODE: `ProbabilityFlow` with
 `StraightLine` and a velocity, and with `VariancePreserving` and a prediction of the noise. The network
-of the three has two hidden layers of 64.
+of the three has two hidden layers of 64. Trainings are short, and matching would gain by more of it: what is
+compared are likelihoods of given weights, not families.
 
 {words.table(head, lines)}
 
 *Means and standard deviations over seeds, on 10,000 test points, in float64 with a tolerance of 1e-6; the
 truth is {results["truth"]:.3f}, the best normal distribution {results["normal"]:.3f}. The integral is a sum
-over {CELLS} by {CELLS} cells. The density of the diffusion is that of points with the noise of time 0.001.
+over {CELLS} by {CELLS} cells of a box about the test points; beside it the share of {SAMPLES} samples that lie
+in that box. The density of the diffusion is that of points with the noise of time 0.001.
 Calls of the network are for log-densities to 0.001, first seed.*
 
 ![Density and samples of each model.](likelihoods/densities.png)
