@@ -94,12 +94,11 @@ def check_pair(target: Target, law: str | Law | None, settings: Any) -> Verdict 
 
     make_ready(target)
     if law is None:
-        if settings is not None:
-            loading.fit_to(settings.data)
-        subject, recognized = loading.load(target), loading.recipe_of(target).recognized
-        data = () if settings is None else checking.described(target, settings)
-        methods = loading.entered_methods(subject) if recognized.path else ()
-        return replace(recognized, data=data, methods=methods)
+        with loading.fitting_to("" if settings is None else settings.data):
+            subject, recognized = loading.load(target), loading.recipe_of(target).recognized
+            data = () if settings is None else checking.described(target, settings)
+            methods = loading.entered_methods(subject) if recognized.path else ()
+            return replace(recognized, data=data, methods=methods)
     if isinstance(settings, Replay):
         return checking.remeasure(target, law, settings.case, settings.settings)
     return diagnosing.check(target, law, settings)

@@ -41,7 +41,11 @@ def remeasure(
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target, settings = as_target(target), settings or Settings()
-    loading.fit_to(settings.data)
+    with loading.fitting_to(settings.data):
+        return _remeasured(target, chosen, case, settings)
+
+
+def _remeasured(target: Target, chosen: Law, case: Counterexample, settings: Settings) -> Verdict:
     # A case records the dtype it was measured in: float32 means that float64 failed.
     condition = replace(case.condition, dtype="float64", weights=loading.weights_digest(target))
     subject = loading.load(target, condition)

@@ -79,10 +79,9 @@ def pair_verdict(
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
     target, settings = as_target(target), settings or Settings()
-    loading.fit_to(settings.data)
     began = time.perf_counter()
     try:
-        with loading.numpy_apart():
+        with loading.numpy_apart(), loading.fitting_to(settings.data):
             verdict = _check(target, chosen, settings, written)
     except BudgetExceeded as end:
         verdict = Verdict(str(target), chosen.id, Status.INCONCLUSIVE, end.reason)

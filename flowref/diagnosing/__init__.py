@@ -33,8 +33,8 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
     Raises: `TargetError` or `SpecError` if the target cannot be loaded at all.
     """
     chosen = registry.find_law(law) if isinstance(law, str) else law
-    target = as_target(target)
-    with loading.single_threaded():
+    target, settings = as_target(target), settings or Settings()
+    with loading.single_threaded(), loading.fitting_to(settings.data):
         verdict = checking.pair_verdict(target, chosen, settings)
         if verdict.status is Status.HOLDS:
             with contextlib.suppress(Exception):  # a verdict does not depend on its proof
@@ -42,9 +42,7 @@ def check(target: Target | Any, law: Law | str, settings: Settings | None = None
             return verdict
         if verdict.status is not Status.VIOLATED:
             return verdict
-        verdict = replace(
-            verdict, diagnosis=diagnosis(target, chosen, verdict, settings or Settings())
-        )
+        verdict = replace(verdict, diagnosis=diagnosis(target, chosen, verdict, settings))
         with contextlib.suppress(Exception):
             return replace(verdict, repairs=proving.repairs_of(target, chosen))
     return verdict

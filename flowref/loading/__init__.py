@@ -14,7 +14,7 @@ trip | what laws measure |
 from flowref.backends import single_threaded
 from flowref.backends.process import numpy_apart
 from flowref.loading.data import Rows, open_rows
-from flowref.loading.estimators import fit_to
+from flowref.loading.estimators import fitting_to
 from flowref.loading.live_objects import LIVE, alias_live_target
 from flowref.loading.load_subject import forget, load, snapshot, weights_digest
 from flowref.loading.methods import entered_methods
@@ -28,7 +28,7 @@ __all__ = [
     "adapter_of",
     "alias_live_target",
     "entered_methods",
-    "fit_to",
+    "fitting_to",
     "forget",
     "load",
     "numpy_apart",

@@ -4,6 +4,7 @@ points.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,10 +38,15 @@ class Sample:
     words: str
 
 
-def fit_to(data: str) -> None:
-    """Fit estimators to these data from now on; to drawn points if empty."""
+@contextlib.contextmanager
+def fitting_to(data: str) -> Iterator[None]:
+    """Fit estimators to these data inside; to drawn points if empty."""
     global _data
-    _data = data
+    before, _data = _data, data
+    try:
+        yield
+    finally:
+        _data = before
 
 
 def fitted_to() -> str:

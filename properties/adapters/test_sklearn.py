@@ -174,9 +174,8 @@ def file_of_data(tmp_path: Path) -> Iterator[str]:
     """Rows in a file, to which estimators are fitted as long as a test runs."""
     path = tmp_path / "rows.npy"
     np.save(path, rows(2))
-    loading.fit_to(str(path))
-    yield str(path)
-    loading.fit_to("")
+    with loading.fitting_to(str(path)):
+        yield str(path)
 
 
 def test_what_is_fitted_stays_fitted(data: str) -> None:

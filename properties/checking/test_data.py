@@ -16,6 +16,7 @@ from flowref import checking, loading, registry
 from flowref.checking import Settings, described
 from flowref.checking.data import data_of, picked, visits
 from flowref.cli import main
+from flowref.loading.estimators import fitted_to
 from flowref.model import DataError, Status, Subject, Target, Verdict
 
 SOURCE = '''
@@ -228,3 +229,13 @@ def test_laws_of_moved_weights_alone_see_no_data() -> None:
     np.save("flat.npy", np.zeros((10, *loading.load(spec).density_shape)) + 0.5)
     verdict = checking.pair_verdict(spec, law, Settings(data="flat.npy", profile="quick"))
     assert verdict.status is Status.HOLDS
+
+
+def test_data_of_one_check_are_not_those_of_the_next(tmp_path: Path) -> None:
+    """Estimators are fitted to the data of the settings, and afterwards as before."""
+    law, spec = registry.find_law("map/finite"), registry.parse_target("reference:RealNVP")
+    before = fitted_to()
+    rows = tmp_path / "rows.npy"
+    np.save(rows, np.zeros((10, *loading.load(spec).density_shape)) + 0.5)
+    checking.pair_verdict(spec, law, Settings(data=str(rows), profile="quick"))
+    assert fitted_to() == before
