@@ -60,6 +60,7 @@ from flowref.adapters.user.jax.jax_abilities import (
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
 from flowref.adapters.user.probe_calls import unknown_shape
+from flowref.adapters.user.processes.noise_processes import process_words
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
 
 # Keys tried for randomness: random signs agree for some keys.
@@ -78,6 +79,8 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     """
     if dialect.push is not None:
         return of_kernel(obj, dialect, facts)
+    if dialect.is_process:
+        return dialect, facts, process_words(dialect)
     if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
         return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
@@ -340,7 +343,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         dialect = replace(
             dialect, sample=None if found is None else partial(batch_samples, way=found)
         )
-    return dialect, facts, tuple(said)
+    return dialect, facts, (*said, *process_words(dialect))
 
 
 def of_keys(

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
-from flowref.adapters.user.processes.equations import EVENTS, ROOT, VARIANCE
+from flowref.adapters.user.processes.equations import EVENTS, ROOT, VARIANCE, points_like
 from flowref.adapters.user.processes.time_functions import (
     CALL_FORMS,
     MIXED,
@@ -22,6 +24,7 @@ from flowref.adapters.user.processes.time_functions import (
     is_time,
     last_time,
     own_callables,
+    plain_array,
     returned_texts,
     tried_times,
 )
@@ -102,14 +105,14 @@ def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
                     mixed = _mix(obj, mixing, x, noise_points, times)
                 except Exception:  # it takes other times
                     continue
-                if mixed.shape == x.shape and bool(mixed.isfinite().all()):
+                if mixed.shape == x.shape and np.isfinite(mixed).all():
                     yield mixing
                     break
 
 
 def _tried_points(obj: Any, steps: bool, event: Sequence[int]) -> tuple[Any, Any, Any]:
     times = tried_times(obj)
-    x = (1 + times).reshape(-1, *[1] * len(event)).expand(-1, *event).contiguous()
+    x = points_like(1 + times, event)
     return x, x / 2 - 1, _times(obj, times / last_time(obj), steps)
 
 
@@ -122,7 +125,7 @@ def step_indices(obj: Any, shares: Any) -> Any:
     """Step indices at fractions of the number of steps, from 1 on."""
     values = (signatures.attribute(obj, name) for name in STEPS)
     count = next((one for one in values if type(one) is int and one > 1), 4)
-    return (shares * count).long().clamp(1, count - 1)
+    return (shares * count).astype(int).clip(1, count - 1)
 
 
 def _mix(obj: Any, mixing: Mixing, x: Any, noise: Any, times: Any) -> Any:
@@ -211,12 +214,10 @@ def conversions(
     order `CONVERSIONS`, nan for missing ones. A score is that of noised data given the data, as the noise that
     it stands for; data and noise are given as they are.
     """
-    import torch
-
-    x, noise = x.reshape(-1, *event), noise.reshape(-1, *event)
-    times = _times(obj, shares, mixing.steps)
+    x, noise = (plain_array(obj, one).reshape(-1, *event) for one in (x, noise))
+    times = _times(obj, plain_array(obj, shares), mixing.steps)
     mixed = _mix(obj, mixing, x, noise, times)
-    nowhere = torch.zeros_like(x)
+    nowhere = np.zeros_like(x)
     share = _mix(obj, mixing, nowhere, nowhere + 1, times) - _mix(
         obj, mixing, nowhere, nowhere, times
     )
@@ -233,8 +234,8 @@ def conversions(
         points = {one: x for one in signatures.required(obj, moments[0].method) if not is_time(one)}
         mean, deviation = (one.of(obj, times, **points) for one in moments)
         found["moments", "noise"] = (mixed - mean) / for_each(deviation, x)
-    nothing = torch.full_like(x, torch.nan)
+    nothing = np.full_like(x, np.nan)
     parts = [found.get(one, nothing) for one in CONVERSIONS]
     if any(one.shape != x.shape for one in parts):
         raise TypeError("it finds no points")
-    return torch.stack([one.detach().reshape(len(x), -1) for one in parts], 1)
+    return np.stack([one.reshape(len(x), -1) for one in parts], 1)

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.time_functions import (
-    ARRAY,
-    NUMBER,
-    TENSOR,
+    TIME_FORMS,
     TRIED,
     TimeReading,
     for_each,
     own_callables,
+    plain_array,
     returned_names,
 )
 
@@ -35,12 +36,10 @@ def scalings_of(obj: Any) -> dict[str, Any]:
     """The scalings of an object as a call of a dialect; empty unless it has all of them, and the deviation
     of its data.
     """
-    import torch
-
     spread = data_deviation(obj)
     if not spread:
         return {}
-    levels = torch.tensor(TRIED, dtype=torch.get_default_dtype()) * LARGEST * spread
+    levels = np.array(TRIED) * LARGEST * spread
     found: dict[str, TimeReading] = {}
     for method in dict.fromkeys(own_callables(obj)):
         asked, word = signatures.required(obj, method), normalized_name(method)
@@ -65,7 +64,7 @@ def _named_scalings(
     if SEVERAL.fullmatch(word):
         names = [normalized_name(one) for one in returned_names(obj, method)]
     single = names == [word]
-    for form in (TENSOR, ARRAY, NUMBER):
+    for form in TIME_FORMS:
         read = [
             (name, TimeReading(method, form, None if single else place))
             for place, name in enumerate(names)
@@ -84,9 +83,7 @@ def scalings(obj: Any, shares: Any, scales: Sequence[TimeReading]) -> Any:
     """Noise levels at fractions of the largest one ``(n,)``, in units of the deviation of the data, and the
     scalings of skip connection, output and input in these units: ``(n, 4)``.
     """
-    import torch
-
     spread = data_deviation(obj)
-    levels = shares * LARGEST * spread
+    levels = plain_array(obj, shares) * LARGEST * spread
     skip, out, into = (for_each(one.of(obj, levels), levels) for one in scales)
-    return torch.stack([levels / spread, skip, out / spread, into * spread], 1)
+    return np.stack([levels / spread, skip, out / spread, into * spread], 1)
