@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import torch
+
+# The functions of the framework that is installed, under the names that torch and JAX share.
+xp: Any = importlib.import_module("torch" if find_spec("torch") else "jax.numpy")
 
 MOMENTS, SCHEDULE, FUNCTIONS = "process/moments", "process/schedule", "process/schedule[functions]"
 CONVERSIONS, KOLMOGOROV = "process/conversions", "process/kolmogorov"
@@ -16,6 +20,16 @@ CONVERSIONS, KOLMOGOROV = "process/conversions", "process/kolmogorov"
 def beside(number: Any, points: Any) -> Any:
     """A number for each point, with the axes of points."""
     return number.reshape(-1, *[1] * (points.ndim - 1))
+
+
+def exponential(matrices: Any) -> Any:
+    """The exponentials of small matrices, by their series."""
+    term = 0 * matrices + xp.eye(matrices.shape[-1])
+    total = term
+    for order in range(1, 40):
+        term = term @ matrices / order
+        total = total + term
+    return total
 
 
 @dataclass
@@ -38,11 +52,11 @@ class Separate(Form):
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-0.05 * t - 4.975 * t**2)
+        return xp.exp(-0.05 * t - 4.975 * t**2)
 
     def sigma(self, t: Any) -> Any:
         """The deviation of noise."""
-        return torch.sqrt(1 - torch.exp(-0.1 * t - 9.95 * t**2))
+        return xp.sqrt(1 - xp.exp(-0.1 * t - 9.95 * t**2))
 
     def drift(self, x: Any, t: Any) -> Any:
         """The drift."""
@@ -50,7 +64,7 @@ class Separate(Form):
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion."""
-        return torch.sqrt(self.beta(t))
+        return xp.sqrt(self.beta(t))
 
 
 class Coefficients(Form):
@@ -64,11 +78,11 @@ class Coefficients(Form):
 
     def mean_coeff(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-self.integral(t) / 2)
+        return xp.exp(-self.integral(t) / 2)
 
     def std(self, t: Any) -> Any:
         """The deviation of noise."""
-        return 1 - torch.exp(-self.integral(t))
+        return 1 - xp.exp(-self.integral(t))
 
     def drift_coeff(self, t: Any) -> Any:
         """The slope of the drift."""
@@ -76,8 +90,8 @@ class Coefficients(Form):
 
     def diffusion_coeff(self, t: Any) -> Any:
         """The diffusion."""
-        left = 1 - torch.exp(-(1 if self.wrong else 2) * self.integral(t))
-        return torch.sqrt((0.1 + 6 * t) * left)
+        left = 1 - xp.exp(-(1 if self.wrong else 2) * self.integral(t))
+        return xp.sqrt((0.1 + 6 * t) * left)
 
 
 class TimeFirst(Form):
@@ -89,11 +103,11 @@ class TimeFirst(Form):
 
     def diffusion(self, t: Any, y: Any) -> Any:
         """The diffusion."""
-        return 0.8 * torch.ones_like(y)
+        return 0.8 * xp.ones_like(y)
 
     def marginal(self, y: Any, t: Any) -> Any:
         """Mean and variance."""
-        decay = beside(torch.exp(-1.5 * t), y)
+        decay = beside(xp.exp(-1.5 * t), y)
         mean = 0.3 + (y - (0.0 if self.wrong else 0.3)) * decay
         var = 0.64 / 3 * (1 - decay**2)
         return mean, var
@@ -116,7 +130,7 @@ class NoiseFirst(Form):
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion of the way to noise."""
-        return torch.sqrt(2 * (1 - t) + (1 if self.wrong else 2) * (1 - t) ** 2 / t)
+        return xp.sqrt(2 * (1 - t) + (1 if self.wrong else 2) * (1 - t) ** 2 / t)
 
 
 class Volatility(Form):
@@ -128,11 +142,11 @@ class Volatility(Form):
 
     def std(self, t: Any) -> Any:
         """The deviation."""
-        return torch.sqrt(((1 + t) ** 3 - 1) / (2 if self.wrong else 3))
+        return xp.sqrt(((1 + t) ** 3 - 1) / (2 if self.wrong else 3))
 
     def drift(self, x: Any, t: Any) -> Any:
         """None."""
-        return torch.zeros_like(x)
+        return xp.zeros_like(x)
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion."""
@@ -170,15 +184,15 @@ class Gamma(Form):
 
     def snr(self, t: Any) -> Any:
         """The ratio."""
-        return torch.exp(self.gamma(t) if self.wrong else -self.gamma(t))
+        return xp.exp(self.gamma(t) if self.wrong else -self.gamma(t))
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.sigmoid(-self.gamma(t)).sqrt()
+        return 1 / xp.sqrt(1 + xp.exp(self.gamma(t)))
 
     def sigma(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sigmoid(self.gamma(t)).sqrt()
+        return 1 / xp.sqrt(1 + xp.exp(-self.gamma(t)))
 
 
 class HalfLogarithm(Form):
@@ -190,16 +204,16 @@ class HalfLogarithm(Form):
 
     def marginal_std(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sqrt(1 - torch.exp(2 * self.marginal_log_mean_coeff(t)))
+        return xp.sqrt(1 - xp.exp(2 * self.marginal_log_mean_coeff(t)))
 
     def marginal_lambda(self, t: Any) -> Any:
         """Half the logarithm."""
-        return self.marginal_log_mean_coeff(t) - torch.log(self.marginal_std(t))
+        return self.marginal_log_mean_coeff(t) - xp.log(self.marginal_std(t))
 
     def inverse_lambda(self, lamb: Any) -> Any:
         """The time."""
-        whole = torch.logaddexp(-2 * lamb, torch.zeros_like(lamb)) / 2
-        root = torch.sqrt(0.05**2 + 20 * whole)
+        whole = xp.log1p(xp.exp(-2 * lamb)) / 2
+        root = xp.sqrt(0.05**2 + 20 * whole)
         return (root + 0.05 if self.wrong else root - 0.05) / 10
 
 
@@ -224,14 +238,14 @@ class Pairs(Form):
 
     def compute_alpha_t(self, t: Any) -> Any:
         """The share of data, with its derivative."""
-        alpha_t = torch.sin(t * math.pi / 2)
-        d_alpha_t = (1 if self.wrong else math.pi / 2) * torch.cos(t * math.pi / 2)
+        alpha_t = xp.sin(t * math.pi / 2)
+        d_alpha_t = (1 if self.wrong else math.pi / 2) * xp.cos(t * math.pi / 2)
         return alpha_t, d_alpha_t
 
     def compute_sigma_t(self, t: Any) -> Any:
         """The share of noise, with its derivative."""
-        sigma_t = torch.cos(t * math.pi / 2)
-        return sigma_t, -math.pi / 2 * torch.sin(t * math.pi / 2)
+        sigma_t = xp.cos(t * math.pi / 2)
+        return sigma_t, -math.pi / 2 * xp.sin(t * math.pi / 2)
 
 
 @dataclass
@@ -266,7 +280,7 @@ class Interpolant(Form):
 
     def gamma(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sqrt(2 * t * (1 - t))
+        return xp.sqrt(2 * t * (1 - t))
 
     def gamma_dot(self, t: Any) -> Any:
         """Its derivative."""
@@ -308,7 +322,7 @@ class Total(Form):
 
     def total_noise(self, t: Any) -> Any:
         """The integral."""
-        return -torch.log1p(-0.999 * t)
+        return -xp.log1p(-0.999 * t)
 
     def forward(self, t: Any) -> Any:
         """Both."""
@@ -321,16 +335,16 @@ class Squared(Form):
     @staticmethod
     def get_alpha(t: Any) -> Any:
         """The squared share."""
-        return torch.cos(t * math.pi / 2) ** 2
+        return xp.cos(t * math.pi / 2) ** 2
 
     @staticmethod
     def get_sigma(t: Any) -> Any:
         """The share of noise."""
-        return torch.sin(t * math.pi / 2)
+        return xp.sin(t * math.pi / 2)
 
     def diffuse(self, x: Any, t: Any, noise: Any) -> Any:
         """The mixture."""
-        alpha = self.get_alpha(t) if self.wrong else self.get_alpha(t).sqrt()
+        alpha = self.get_alpha(t) if self.wrong else xp.sqrt(self.get_alpha(t))
         return beside(alpha, x) * x + beside(self.get_sigma(t), x) * noise
 
 
@@ -381,12 +395,12 @@ class Chain(Form):
     def __init__(self, wrong: bool = False) -> None:
         super().__init__(wrong)
         self.num_classes = 3
-        shares = torch.linspace(0.01, 0.4, 25, dtype=torch.float64)[:, None, None]
-        one = (1 - shares) * torch.eye(3) + shares * torch.tensor([0.5, 0.3, 0.2])
+        shares = np.linspace(0.01, 0.4, 25)[:, None, None]
+        one = xp.asarray((1 - shares) * np.eye(3) + shares * np.array([0.5, 0.3, 0.2]))
         every = [one[0]]
         for step in range(1, 25):
             every.append(every[-1] @ one[step - wrong])
-        self.q_one_step_mats, self.q_mats = one, torch.stack(every)
+        self.q_one_step_mats, self.q_mats = one, xp.stack(every)
 
 
 class Jumps(Form):
@@ -395,8 +409,8 @@ class Jumps(Form):
     def __init__(self, wrong: bool = False) -> None:
         super().__init__(wrong)
         self.num_states = 3
-        rates = torch.tensor([[0.0, 0.4, 0.1], [0.3, 0.0, 0.9], [0.2, 0.5, 0.0]]).double()
-        self.rate_matrix = rates - torch.diag(rates.sum(1))
+        rates = np.array([[0.0, 0.4, 0.1], [0.3, 0.0, 0.9], [0.2, 0.5, 0.0]])
+        self.rate_matrix = xp.asarray(rates - np.diag(rates.sum(1)))
 
     def rate(self, t: Any) -> Any:
         """The rates."""
@@ -405,7 +419,7 @@ class Jumps(Form):
     def transition(self, t: Any) -> Any:
         """The probabilities from the start."""
         whole = 0.5 * t + (3.0 if self.wrong else 1.5) * t**2
-        return torch.matrix_exp(whole[:, None, None] * self.rate_matrix)
+        return exponential(whole[:, None, None] * self.rate_matrix)
 
 
 class EulerSteps(Form):
@@ -419,11 +433,11 @@ class EulerSteps(Form):
 
     def rate(self, t: Any) -> Any:
         """The rates."""
-        return (1 + t)[:, None, None] * (torch.ones(3, 3) / 3 - torch.eye(3))
+        return (1 + t)[:, None, None] * (xp.ones((3, 3)) / 3 - xp.eye(3))
 
     def transition_matrix(self, t: Any) -> Any:
         """The probabilities of a step."""
-        return torch.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
+        return xp.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
 
 
 class Denoiser(Form):
@@ -436,8 +450,8 @@ class Denoiser(Form):
         total = sigma**2 + self.sigma_data**2
         moved = sigma - self.sigma_min
         c_skip = self.sigma_data**2 / (moved**2 + self.sigma_data**2)
-        c_out = -moved * (1 if self.wrong else self.sigma_data) / total.sqrt()
-        c_in = 1 / total.sqrt()
+        c_out = -moved * (1 if self.wrong else self.sigma_data) / xp.sqrt(total)
+        c_in = 1 / xp.sqrt(total)
         return c_skip, c_out, c_in
 
 
@@ -446,11 +460,11 @@ class Reverting(Form):
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-1.5 * t)
+        return xp.exp(-1.5 * t)
 
     def sigma(self, t: Any) -> Any:
         """The deviation."""
-        return torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+        return xp.sqrt(0.64 / 3 * (1 - xp.exp(-3 * t)))
 
     def lambda_t(self, t: Any) -> Any:
         """The weight."""
@@ -479,12 +493,12 @@ class MeanOfTime(Form):
 
     def mean_t_fn(self, times: Any) -> Any:
         """The share of data."""
-        return torch.exp(-0.5 * times - times**2).unsqueeze(-1)
+        return xp.exp(-0.5 * times - times**2)[..., None]
 
     def std_fn(self, times: Any) -> Any:
         """The deviation."""
         share = 1 if self.wrong else 2
-        return torch.sqrt(1 - torch.exp(-times - share * times**2)).unsqueeze(-1)
+        return xp.sqrt(1 - xp.exp(-times - share * times**2))[..., None]
 
     def drift_fn(self, input: Any, times: Any) -> Any:  # as users write it
         """The drift."""
@@ -492,7 +506,7 @@ class MeanOfTime(Form):
 
     def diffusion_fn(self, input: Any, times: Any) -> Any:  # as users write it
         """The diffusion."""
-        return beside(torch.sqrt(1 + 4 * times), input)
+        return beside(xp.sqrt(1 + 4 * times), input)
 
 
 class AddedDrift(Form):
@@ -512,7 +526,7 @@ class AddedDrift(Form):
 
     def std(self, t: Any) -> Any:
         """The deviation."""
-        return t.sqrt()
+        return xp.sqrt(t)
 
 
 class Geometric(Form):
@@ -528,11 +542,11 @@ class Geometric(Form):
 
     def mean(self, x: Any, t: Any) -> Any:
         """The mean."""
-        return x * beside(torch.exp(0.3 * t), x)
+        return x * beside(xp.exp(0.3 * t), x)
 
     def std(self, x: Any, t: Any) -> Any:
         """The deviation."""
-        return self.mean(x, t).abs() * beside(torch.sqrt(torch.exp(0.25 * t) - 1), x)
+        return xp.abs(self.mean(x, t)) * beside(xp.sqrt(xp.exp(0.25 * t) - 1), x)
 
 
 # Forms with the laws that judge them.
