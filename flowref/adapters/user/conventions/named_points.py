@@ -76,6 +76,11 @@ def fits_any_size(
         return False
 
 
+def named_words(way: CallForm) -> str:
+    """The remark on a log-density of named arrays."""
+    return f"{way.method} of named arrays: {', '.join(way.keys)}"
+
+
 def unread_names(obj: Any, method: str) -> str:
     """Why a method that takes a dictionary is not read; empty for one that takes something else."""
     read = signatures.names_read(obj, method)

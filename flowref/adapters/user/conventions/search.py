@@ -24,6 +24,7 @@ from flowref.adapters.user.conventions.call_forms import (
 from flowref.adapters.user.conventions.named_points import (
     fits_any_size,
     named_reading,
+    named_words,
     unread_names,
 )
 from flowref.adapters.user.conventions.readings import Result, entry_count, is_array
@@ -336,7 +337,7 @@ def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any
         with contextlib.suppress(Exception):  # another form may be meant
             values = way.ask(obj, x, context)
             if entry_count(values) == len(x):
-                return way.ask, values, f"{method} of named arrays: {', '.join(way.keys)}"
+                return way.ask, values, named_words(way)
     return None
 
 
