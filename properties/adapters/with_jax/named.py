@@ -47,7 +47,7 @@ class Centered:
         return point, 3 * latents["tau"]
 
 
-class Blocks(eqx.Module):
+class Blocks(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """Blocks of a batch with a log-det each."""
 
     factors: Any
@@ -95,7 +95,7 @@ class Separate:
         return x["a"] + self.bug * jnp.log(3.0)
 
 
-class Hierarchy(eqx.Module):
+class Hierarchy(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """A density of named arrays, which draws many at once."""
 
     tau: Any
@@ -116,7 +116,7 @@ class Hierarchy(eqx.Module):
         return {"location": location, "value": location + jax.random.normal(second, (n,))}
 
 
-class OneDraw(eqx.Module):
+class OneDraw(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """A density of one event, which draws one."""
 
     scale: Any

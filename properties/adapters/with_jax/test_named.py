@@ -12,7 +12,7 @@ from flowref.model import Status, TargetError
 
 NAMED = Path(__file__).with_name("named.py")
 LOG_DET, BACK, SAMPLES = "map/log-det", "map/inverse", "sampling/follows-density"
-UNREAD = r"\(named.py:\d+\): points are one array in JAX, .* event_shapes .* ravel_pytree"
+UNREAD = r"\(named.py:\d+\): points are one array in JAX, .* event_shapes .*ravel_pytree"
 
 
 def recipe(name: str) -> Recipe:

@@ -54,18 +54,18 @@ class Preserving:
         return jax.scipy.stats.norm.logpdf(z).reshape(len(z), -1).sum(1)
 
 
-class OneEvent(eqx.Module):
+class OneEvent(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """Drift and diffusion of one event at one time, which are compiled."""
 
     wrong: bool = False
 
-    @eqx.filter_jit
+    @eqx.filter_jit  # type: ignore[untyped-decorator]  # not looked into
     def sde(self, x: Any, t: Any) -> Any:
         """Drift and diffusion."""
         beta = 0.1 + 19.9 * t.reshape(())
         return -0.5 * beta * x, beta if self.wrong else jnp.sqrt(beta)
 
-    @eqx.filter_jit
+    @eqx.filter_jit  # type: ignore[untyped-decorator]  # not looked into
     def marginal_prob(self, x: Any, t: Any) -> Any:
         """Mean and deviation."""
         whole = (0.1 * t + 9.95 * t**2).reshape(())
@@ -94,20 +94,20 @@ class Steps:
         return (x_t - left[:, None] * noise) / self.sqrt_alphas_cumprod[t][:, None]
 
 
-class Rates(eqx.Module):
+class Rates(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """Rates of tokens, compiled, at one time."""
 
     wrong: bool = False
     vocab_size: int = 4
 
-    @jax.jit
+    @jax.jit  # type: ignore[untyped-decorator]  # not looked into
     def rate_matrix(self, t: float) -> Any:
         """The rates."""
         rates = jnp.ones((4, 4)) / 4 - jnp.eye(4)
         return (1 + t) * jnp.where(self.wrong, -rates, rates)
 
 
-class Ratio(eqx.Module):
+class Ratio(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
     """Shares of data and noise of a number, with the logarithm of their ratio."""
 
     slope: Any
@@ -148,9 +148,7 @@ def test_a_process_is_read_and_judged(kind: Any, law: str, wrong: bool) -> None:
     assert check(kind(wrong), law).status is (Status.VIOLATED if wrong else Status.HOLDS)
 
 
-@pytest.mark.parametrize(
-    "kind", dict.fromkeys(kind for kind, _ in (*FORMS, *process_forms.FORMS))
-)
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in (*FORMS, *process_forms.FORMS)))
 def test_functions_of_time_are_no_map(kind: Any) -> None:
     """Functions of time, and methods of data and a time, are not read as a bijection or its inverse."""
     dialect = recognizes(kind())

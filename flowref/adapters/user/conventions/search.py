@@ -172,7 +172,9 @@ def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
         return None
     if request.onward is None and (halves := _halves(request, ways)) is not None:
         return halves
-    if request.onward is None and (why := unread_names(request.obj, asked_name(request.obj, ways[0]))):
+    if request.onward is None and (
+        why := unread_names(request.obj, asked_name(request.obj, ways[0]))
+    ):
         raise TargetError(why) from raised
     raise raised
 

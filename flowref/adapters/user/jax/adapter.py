@@ -98,7 +98,11 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
 
 def _with_process(found: Dialect | None, obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     """The dialect with the calls of a noise process, whose methods are no map unless the user names one."""
-    if isinstance(obj, tuple | list) or inspect.isfunction(obj) or not (process := processes_of(obj)):
+    if (
+        isinstance(obj, tuple | list)
+        or inspect.isfunction(obj)
+        or not (process := processes_of(obj))
+    ):
         return found
     if found is not None and found.forward is not None and "forward" not in chosen:
         read = way_of(found.forward).method or "__call__"

@@ -346,7 +346,7 @@ def _with_named_reading(obj: Any, way: CallForm, x: Any, context: Any) -> CallFo
         raise TargetError("it returns no named arrays that make up a point")
     ladj = found.reading.ladj
 
-    def log_det_of(twice: CallForm, x: Any) -> Any:
+    def log_det_of(twice: Any, x: Any) -> Any:
         return ladj(run_eagerly(over_rows, obj, x, context, twice))
 
     if not way.inverse and fits_any_size(obj, way, x, ladj(out), log_det_of):
