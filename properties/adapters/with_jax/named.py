@@ -181,3 +181,15 @@ class Leaves:
         """Data to latents."""
         size = sum(leaf.size for leaf in jax.tree.leaves(point))
         return jax.tree.map(lambda leaf: 2 * leaf, point), self.bug * size * jnp.log(2.0)
+
+
+class Traced:
+    """A map of one event, an array, whose log-det is by the trace of a logarithm that a batch takes as well."""
+
+    def __init__(self, bug: float = 1.0) -> None:
+        self.matrix, self.bug = jnp.array([[0.3, 0.2], [0.0, -0.1]]), bug
+
+    def forward(self, x: Any) -> Any:
+        """Data to latents."""
+        slope = jax.jacfwd(lambda y: y @ self.matrix)(x)
+        return x @ jax.scipy.linalg.expm(self.matrix), self.bug * jnp.trace(slope)

@@ -62,6 +62,8 @@ def test_named_arrays_are_read(name: str, words: str) -> None:
         ("Leaves", LOG_DET, Status.HOLDS),
         ("Leaves", "same/rows", Status.HOLDS),
         ("Leaves?bug=0.9", LOG_DET, Status.VIOLATED),
+        ("Traced", LOG_DET, Status.HOLDS),
+        ("Traced?bug=0.9", LOG_DET, Status.VIOLATED),
     ],
 )
 def test_named_arrays_are_judged(name: str, law: str, status: Status) -> None:

@@ -126,9 +126,9 @@ def of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a map: on a batch, if each row has the same image in a smaller batch; otherwise
     event by event. Raises the object's exception if neither works.
 
-    If both work and a batch has one log-det that is not that of each row, code for single events is
-    correct and code for batches is wrong: the former is assumed, unless the inverse accepts batches only
-    (see `with_batches`).
+    If both work and a batch has one log-det that is not that of each row, or several numbers for each row
+    where an event has one, code for single events is correct and code for batches is wrong: the former is
+    assumed, unless the inverse accepts batches only (see `with_batches`).
     """
     way = with_running(obj, with_key(obj, way))
     try:
@@ -179,12 +179,12 @@ def _of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     if False in found and _batched(obj, found[False], values[False], x, context):
         if True not in found or _agree(values[False], values[True]):
             ladj = values[False][1]
-            scalar = ladj is not None and not ladj.ndim and True in found
-            return (
-                found[True]
-                if scalar and not _constant(obj, found[True], x, context, float(ladj))
-                else found[False]
-            )
+            if ladj is None or True not in found:
+                return found[False]
+            scalar = not ladj.ndim and not _constant(obj, found[True], x, context, float(ladj))
+            one = values[True][1]
+            several = ladj.ndim > 1 and one is not None and one.ndim == 1
+            return found[True] if scalar or several else found[False]
         return found[False]
     if False in found and _meets(obj, found, values, x, context):
         return found[False]
@@ -475,15 +475,15 @@ def close_arrays(one: Any, other: Any) -> bool:
 def of_density(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a log-density: on a batch, or event by event; of arrays, or of dictionaries of them."""
     try:
-        return _of_density(obj, way, x, context)
+        return _density_form(obj, way, x, context)
     except Exception:
         for one in named_forms(obj, way, x, context):
             with contextlib.suppress(Exception):  # it takes something else
-                return _of_density(obj, one, x, context)
+                return _density_form(obj, one, x, context)
         raise
 
 
-def _of_density(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
+def _density_form(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     raised: Exception | None = None
     shown: dict[bool, Any] = {}
     for single in (False, True):
