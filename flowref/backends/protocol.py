@@ -145,8 +145,10 @@ class Backend(Protocol):
     def state_shapes(self, obj: Any) -> Sequence[Shape]:
         """The shapes of the arrays that an object holds as its state, in a fixed order."""
 
-    def tensor(self, array: Array, dtype: str) -> Any:
-        """Converts a numpy array to an array of the framework, of ``dtype``."""
+    def tensor(self, array: Array, dtype: str = "") -> Any:
+        """Converts a numpy array to an array of the framework, of ``dtype``; by default floating
+        numbers are of the framework's default dtype, and others of their own.
+        """
 
     def array(self, value: Any) -> Any:
         """Converts an array of the framework to numpy; Python numbers are returned as they are."""

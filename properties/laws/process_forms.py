@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import torch
+
+# The functions of the framework that is installed, under the names that torch and JAX share.
+xp: Any = importlib.import_module("torch" if find_spec("torch") else "jax.numpy")
 
 MOMENTS, SCHEDULE, FUNCTIONS = "process/moments", "process/schedule", "process/schedule[functions]"
 CONVERSIONS, KOLMOGOROV = "process/conversions", "process/kolmogorov"
@@ -18,6 +22,26 @@ PRIOR, WEIGHT = "process/prior", "process/preconditioning[weight]"
 def beside(number: Any, points: Any) -> Any:
     """A number for each point, with the axes of points."""
     return number.reshape(-1, *[1] * (points.ndim - 1))
+
+
+def exponential(matrices: Any) -> Any:
+    """The exponentials of small matrices, by their series."""
+    term = 0 * matrices + xp.eye(matrices.shape[-1])
+    total = term
+    for order in range(1, 40):
+        term = term @ matrices / order
+        total = total + term
+    return total
+
+
+def drawn(shape: Any) -> Any:
+    """Standard normal numbers."""
+    return xp.asarray(np.random.default_rng(0).standard_normal(shape))
+
+
+def normal_log_density(z: Any, spread: float) -> Any:
+    """The log-density of independent normal numbers, of standardized ones ``(n, ...)``."""
+    return (-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - math.log(spread)).reshape(len(z), -1).sum(1)
 
 
 @dataclass
@@ -40,11 +64,11 @@ class Separate(Form):
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-0.05 * t - 4.975 * t**2)
+        return xp.exp(-0.05 * t - 4.975 * t**2)
 
     def sigma(self, t: Any) -> Any:
         """The deviation of noise."""
-        return torch.sqrt(1 - torch.exp(-0.1 * t - 9.95 * t**2))
+        return xp.sqrt(1 - xp.exp(-0.1 * t - 9.95 * t**2))
 
     def drift(self, x: Any, t: Any) -> Any:
         """The drift."""
@@ -52,7 +76,7 @@ class Separate(Form):
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion."""
-        return torch.sqrt(self.beta(t))
+        return xp.sqrt(self.beta(t))
 
 
 class Coefficients(Form):
@@ -66,11 +90,11 @@ class Coefficients(Form):
 
     def mean_coeff(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-self.integral(t) / 2)
+        return xp.exp(-self.integral(t) / 2)
 
     def std(self, t: Any) -> Any:
         """The deviation of noise."""
-        return 1 - torch.exp(-self.integral(t))
+        return 1 - xp.exp(-self.integral(t))
 
     def drift_coeff(self, t: Any) -> Any:
         """The slope of the drift."""
@@ -78,8 +102,8 @@ class Coefficients(Form):
 
     def diffusion_coeff(self, t: Any) -> Any:
         """The diffusion."""
-        left = 1 - torch.exp(-(1 if self.wrong else 2) * self.integral(t))
-        return torch.sqrt((0.1 + 6 * t) * left)
+        left = 1 - xp.exp(-(1 if self.wrong else 2) * self.integral(t))
+        return xp.sqrt((0.1 + 6 * t) * left)
 
 
 class TimeFirst(Form):
@@ -91,11 +115,11 @@ class TimeFirst(Form):
 
     def diffusion(self, t: Any, y: Any) -> Any:
         """The diffusion."""
-        return 0.8 * torch.ones_like(y)
+        return 0.8 * xp.ones_like(y)
 
     def marginal(self, y: Any, t: Any) -> Any:
         """Mean and variance."""
-        decay = beside(torch.exp(-1.5 * t), y)
+        decay = beside(xp.exp(-1.5 * t), y)
         mean = 0.3 + (y - (0.0 if self.wrong else 0.3)) * decay
         var = 0.64 / 3 * (1 - decay**2)
         return mean, var
@@ -118,7 +142,7 @@ class NoiseFirst(Form):
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion of the way to noise."""
-        return torch.sqrt(2 * (1 - t) + (1 if self.wrong else 2) * (1 - t) ** 2 / t)
+        return xp.sqrt(2 * (1 - t) + (1 if self.wrong else 2) * (1 - t) ** 2 / t)
 
 
 class Volatility(Form):
@@ -130,11 +154,11 @@ class Volatility(Form):
 
     def std(self, t: Any) -> Any:
         """The deviation."""
-        return torch.sqrt(((1 + t) ** 3 - 1) / (2 if self.wrong else 3))
+        return xp.sqrt(((1 + t) ** 3 - 1) / (2 if self.wrong else 3))
 
     def drift(self, x: Any, t: Any) -> Any:
         """None."""
-        return torch.zeros_like(x)
+        return xp.zeros_like(x)
 
     def diffusion(self, t: Any) -> Any:
         """The diffusion."""
@@ -172,15 +196,15 @@ class Gamma(Form):
 
     def snr(self, t: Any) -> Any:
         """The ratio."""
-        return torch.exp(self.gamma(t) if self.wrong else -self.gamma(t))
+        return xp.exp(self.gamma(t) if self.wrong else -self.gamma(t))
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.sigmoid(-self.gamma(t)).sqrt()
+        return 1 / xp.sqrt(1 + xp.exp(self.gamma(t)))
 
     def sigma(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sigmoid(self.gamma(t)).sqrt()
+        return 1 / xp.sqrt(1 + xp.exp(-self.gamma(t)))
 
 
 class HalfLogarithm(Form):
@@ -192,16 +216,16 @@ class HalfLogarithm(Form):
 
     def marginal_std(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sqrt(1 - torch.exp(2 * self.marginal_log_mean_coeff(t)))
+        return xp.sqrt(1 - xp.exp(2 * self.marginal_log_mean_coeff(t)))
 
     def marginal_lambda(self, t: Any) -> Any:
         """Half the logarithm."""
-        return self.marginal_log_mean_coeff(t) - torch.log(self.marginal_std(t))
+        return self.marginal_log_mean_coeff(t) - xp.log(self.marginal_std(t))
 
     def inverse_lambda(self, lamb: Any) -> Any:
         """The time."""
-        whole = torch.logaddexp(-2 * lamb, torch.zeros_like(lamb)) / 2
-        root = torch.sqrt(0.05**2 + 20 * whole)
+        whole = xp.log1p(xp.exp(-2 * lamb)) / 2
+        root = xp.sqrt(0.05**2 + 20 * whole)
         return (root + 0.05 if self.wrong else root - 0.05) / 10
 
 
@@ -226,14 +250,14 @@ class Pairs(Form):
 
     def compute_alpha_t(self, t: Any) -> Any:
         """The share of data, with its derivative."""
-        alpha_t = torch.sin(t * math.pi / 2)
-        d_alpha_t = (1 if self.wrong else math.pi / 2) * torch.cos(t * math.pi / 2)
+        alpha_t = xp.sin(t * math.pi / 2)
+        d_alpha_t = (1 if self.wrong else math.pi / 2) * xp.cos(t * math.pi / 2)
         return alpha_t, d_alpha_t
 
     def compute_sigma_t(self, t: Any) -> Any:
         """The share of noise, with its derivative."""
-        sigma_t = torch.cos(t * math.pi / 2)
-        return sigma_t, -math.pi / 2 * torch.sin(t * math.pi / 2)
+        sigma_t = xp.cos(t * math.pi / 2)
+        return sigma_t, -math.pi / 2 * xp.sin(t * math.pi / 2)
 
 
 @dataclass
@@ -268,7 +292,7 @@ class Interpolant(Form):
 
     def gamma(self, t: Any) -> Any:
         """The share of noise."""
-        return torch.sqrt(2 * t * (1 - t))
+        return xp.sqrt(2 * t * (1 - t))
 
     def gamma_dot(self, t: Any) -> Any:
         """Its derivative."""
@@ -310,7 +334,7 @@ class Total(Form):
 
     def total_noise(self, t: Any) -> Any:
         """The integral."""
-        return -torch.log1p(-0.999 * t)
+        return -xp.log1p(-0.999 * t)
 
     def forward(self, t: Any) -> Any:
         """Both."""
@@ -323,16 +347,16 @@ class Squared(Form):
     @staticmethod
     def get_alpha(t: Any) -> Any:
         """The squared share."""
-        return torch.cos(t * math.pi / 2) ** 2
+        return xp.cos(t * math.pi / 2) ** 2
 
     @staticmethod
     def get_sigma(t: Any) -> Any:
         """The share of noise."""
-        return torch.sin(t * math.pi / 2)
+        return xp.sin(t * math.pi / 2)
 
     def diffuse(self, x: Any, t: Any, noise: Any) -> Any:
         """The mixture."""
-        alpha = self.get_alpha(t) if self.wrong else self.get_alpha(t).sqrt()
+        alpha = self.get_alpha(t) if self.wrong else xp.sqrt(self.get_alpha(t))
         return beside(alpha, x) * x + beside(self.get_sigma(t), x) * noise
 
 
@@ -383,12 +407,12 @@ class Chain(Form):
     def __init__(self, wrong: bool = False) -> None:
         super().__init__(wrong)
         self.num_classes = 3
-        shares = torch.linspace(0.01, 0.4, 25, dtype=torch.float64)[:, None, None]
-        one = (1 - shares) * torch.eye(3) + shares * torch.tensor([0.5, 0.3, 0.2])
+        shares = np.linspace(0.01, 0.4, 25)[:, None, None]
+        one = xp.asarray((1 - shares) * np.eye(3) + shares * np.array([0.5, 0.3, 0.2]))
         every = [one[0]]
         for step in range(1, 25):
             every.append(every[-1] @ one[step - wrong])
-        self.q_one_step_mats, self.q_mats = one, torch.stack(every)
+        self.q_one_step_mats, self.q_mats = one, xp.stack(every)
 
 
 class Jumps(Form):
@@ -397,8 +421,8 @@ class Jumps(Form):
     def __init__(self, wrong: bool = False) -> None:
         super().__init__(wrong)
         self.num_states = 3
-        rates = torch.tensor([[0.0, 0.4, 0.1], [0.3, 0.0, 0.9], [0.2, 0.5, 0.0]]).double()
-        self.rate_matrix = rates - torch.diag(rates.sum(1))
+        rates = np.array([[0.0, 0.4, 0.1], [0.3, 0.0, 0.9], [0.2, 0.5, 0.0]])
+        self.rate_matrix = xp.asarray(rates - np.diag(rates.sum(1)))
 
     def rate(self, t: Any) -> Any:
         """The rates."""
@@ -407,7 +431,7 @@ class Jumps(Form):
     def transition(self, t: Any) -> Any:
         """The probabilities from the start."""
         whole = 0.5 * t + (3.0 if self.wrong else 1.5) * t**2
-        return torch.matrix_exp(whole[:, None, None] * self.rate_matrix)
+        return exponential(whole[:, None, None] * self.rate_matrix)
 
 
 class EulerSteps(Form):
@@ -421,11 +445,11 @@ class EulerSteps(Form):
 
     def rate(self, t: Any) -> Any:
         """The rates."""
-        return (1 + t)[:, None, None] * (torch.ones(3, 3) / 3 - torch.eye(3))
+        return (1 + t)[:, None, None] * (xp.ones((3, 3)) / 3 - xp.eye(3))
 
     def transition_matrix(self, t: Any) -> Any:
         """The probabilities of a step."""
-        return torch.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
+        return xp.eye(3) + 0.01 * self.rate(t) * (2 if self.wrong else 1)
 
 
 class Denoiser(Form):
@@ -438,8 +462,8 @@ class Denoiser(Form):
         total = sigma**2 + self.sigma_data**2
         moved = sigma - self.sigma_min
         c_skip = self.sigma_data**2 / (moved**2 + self.sigma_data**2)
-        c_out = -moved * (1 if self.wrong else self.sigma_data) / total.sqrt()
-        c_in = 1 / total.sqrt()
+        c_out = -moved * (1 if self.wrong else self.sigma_data) / xp.sqrt(total)
+        c_in = 1 / xp.sqrt(total)
         return c_skip, c_out, c_in
 
 
@@ -448,11 +472,11 @@ class Reverting(Form):
 
     def alpha(self, t: Any) -> Any:
         """The share of data."""
-        return torch.exp(-1.5 * t)
+        return xp.exp(-1.5 * t)
 
     def sigma(self, t: Any) -> Any:
         """The deviation."""
-        return torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+        return xp.sqrt(0.64 / 3 * (1 - xp.exp(-3 * t)))
 
     def lambda_t(self, t: Any) -> Any:
         """The weight."""
@@ -481,12 +505,12 @@ class MeanOfTime(Form):
 
     def mean_t_fn(self, times: Any) -> Any:
         """The share of data."""
-        return torch.exp(-0.5 * times - times**2).unsqueeze(-1)
+        return xp.exp(-0.5 * times - times**2)[..., None]
 
     def std_fn(self, times: Any) -> Any:
         """The deviation."""
         share = 1 if self.wrong else 2
-        return torch.sqrt(1 - torch.exp(-times - share * times**2)).unsqueeze(-1)
+        return xp.sqrt(1 - xp.exp(-times - share * times**2))[..., None]
 
     def drift_fn(self, input: Any, times: Any) -> Any:  # as users write it
         """The drift."""
@@ -494,7 +518,7 @@ class MeanOfTime(Form):
 
     def diffusion_fn(self, input: Any, times: Any) -> Any:  # as users write it
         """The diffusion."""
-        return beside(torch.sqrt(1 + 4 * times), input)
+        return beside(xp.sqrt(1 + 4 * times), input)
 
 
 class AddedDrift(Form):
@@ -514,7 +538,7 @@ class AddedDrift(Form):
 
     def std(self, t: Any) -> Any:
         """The deviation."""
-        return t.sqrt()
+        return xp.sqrt(t)
 
 
 class Geometric(Form):
@@ -530,11 +554,11 @@ class Geometric(Form):
 
     def mean(self, x: Any, t: Any) -> Any:
         """The mean."""
-        return x * beside(torch.exp(0.3 * t), x)
+        return x * beside(xp.exp(0.3 * t), x)
 
     def std(self, x: Any, t: Any) -> Any:
         """The deviation."""
-        return self.mean(x, t).abs() * beside(torch.sqrt(torch.exp(0.25 * t) - 1), x)
+        return xp.abs(self.mean(x, t)) * beside(xp.sqrt(xp.exp(0.25 * t) - 1), x)
 
 
 class ScorePath(Form):
@@ -584,17 +608,17 @@ class Returning(Form):
 
     def marginal_prob(self, x: Any, t: Any) -> Any:
         """Mean and deviation."""
-        mean = 0.3 + (x - 0.3) * beside(torch.exp(-1.5 * t), x)
-        return mean, torch.sqrt(0.64 / 3 * (1 - torch.exp(-3 * t)))
+        mean = 0.3 + (x - 0.3) * beside(xp.exp(-1.5 * t), x)
+        return mean, xp.sqrt(0.64 / 3 * (1 - xp.exp(-3 * t)))
 
     def prior_sampling(self, shape: Any) -> Any:
         """Noise of which data are made."""
-        return 0.3 + (0.64 / 3) ** 0.5 * torch.randn(*shape)
+        return 0.3 + (0.64 / 3) ** 0.5 * drawn(shape)
 
     def prior_logp(self, z: Any) -> Any:
         """Its log-density."""
         spread = 0.64 / 3 if self.wrong else (0.64 / 3) ** 0.5
-        return torch.distributions.Normal(0.3, spread).log_prob(z).sum(1)
+        return normal_log_density((z - 0.3) / spread, spread)
 
 
 class ProbabilityFlow(Returning):
@@ -611,7 +635,7 @@ class FieldOfScore(Returning):
     def score(self, x: Any, t: Any) -> Any:
         """The score of data of unit variance."""
         mean, deviation = self.marginal_prob(0 * x, t)
-        return (mean - x) / beside(deviation**2 + torch.exp(-3 * t), x)
+        return (mean - x) / beside(deviation**2 + xp.exp(-3 * t), x)
 
     def velocity(self, x: Any, t: Any) -> Any:
         """The velocity."""
@@ -623,7 +647,7 @@ class TwoFields(FieldOfScore):
 
     def velocity(self, x: Any, t: Any) -> Any:
         """The velocity."""
-        return torch.tanh(x)
+        return xp.tanh(x)
 
 
 class Exploding(Form):
@@ -631,7 +655,7 @@ class Exploding(Form):
 
     def sde(self, x: Any, t: Any) -> Any:
         """Drift and diffusion."""
-        return torch.zeros_like(x), 0.01 * 5000.0**t * math.sqrt(2 * math.log(5000.0))
+        return xp.zeros_like(x), 0.01 * 5000.0**t * math.sqrt(2 * math.log(5000.0))
 
     def marginal_prob(self, x: Any, t: Any) -> Any:
         """Mean and deviation."""
@@ -639,12 +663,12 @@ class Exploding(Form):
 
     def prior_sampling(self, shape: Any) -> Any:
         """Noise of which data are made."""
-        return torch.randn(*shape) * (1 if self.wrong else 50)
+        return drawn(shape) * (1 if self.wrong else 50)
 
     def prior_logp(self, z: Any) -> Any:
         """Its log-density."""
         spread = 1.0 if self.wrong else 50.0
-        return torch.distributions.Normal(0.0, spread).log_prob(z).sum(dim=(1, 2, 3))
+        return normal_log_density(z / spread, spread)
 
 
 class Weighted(Denoiser):

@@ -15,7 +15,7 @@ MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def parameters_of(run: Any) -> list[inspect.Parameter]:
     """The parameters of a function; empty if it has no signature, as compiled code."""
     try:
-        return list(inspect.signature(run).parameters.values())
+        return list(inspect.signature(_bound(run)).parameters.values())
     except Exception:  # any exception of the signature
         return []
 
@@ -33,9 +33,16 @@ def required(run: Any) -> list[str]:
 
 def code_of(written: Any) -> ast.Module | None:
     """The syntax tree of a function or class; None without source."""
-    while isinstance(written, partial):
+    while isinstance(written := _bound(written), partial):
         written = written.func
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(written)))
+        return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(written))))
     except (OSError, TypeError, SyntaxError):
         return None
+
+
+def _bound(run: Any) -> Any:
+    """The partial of functools for the one by which equinox binds compiled methods, which has no signature."""
+    if type(run).__module__.startswith("equinox.") and type(run).__name__ == "Partial":
+        return partial(run.func, *run.args, **run.keywords)
+    return run

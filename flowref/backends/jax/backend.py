@@ -136,11 +136,11 @@ class Jax(Backend):
 
         return TOLD_BY if resting(obj) else ""
 
-    def tensor(self, array: Array, dtype: str) -> Any:
+    def tensor(self, array: Array, dtype: str = "") -> Any:
         """See `Backend.tensor`."""
         import jax.numpy as jnp
 
-        return jnp.asarray(array, dtype)
+        return jnp.asarray(array, dtype or None)
 
     def array(self, value: Any) -> Any:
         """See `Backend.array`."""

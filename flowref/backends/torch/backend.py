@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from flowref.backends.protocol import Backend, Blueprint, Counter, Wish
 from flowref.model import Array, Condition, Cost, Dialect, Facts, Shape, Subject
 
@@ -139,11 +141,14 @@ class Torch(Backend):
         state: Mapping[str, Any] = getattr(obj, "state_dict", dict)()
         return [tuple(value.shape) for value in state.values() if hasattr(value, "shape")]
 
-    def tensor(self, array: Array, dtype: str) -> Any:
+    def tensor(self, array: Array, dtype: str = "") -> Any:
         """See `Backend.tensor`."""
         import torch
 
-        return torch.from_numpy(array).to(_dtype(dtype))
+        if dtype:
+            return torch.from_numpy(array).to(_dtype(dtype))
+        tensor = torch.from_numpy(np.array(array))
+        return tensor.to(torch.get_default_dtype()) if tensor.is_floating_point() else tensor
 
     def array(self, value: Any) -> Any:
         """See `Backend.array`."""

@@ -67,6 +67,17 @@ def integrated(bug: bool = False, steps: int = 6) -> Any:
     )
 
 
+class OneWay:
+    """What a likelihood needs of such a flow: the way to the base alone, of one event."""
+
+    def __init__(self, bug: bool = False) -> None:
+        self.flow = integrated(bug, 16)
+
+    def forward(self, x: Any) -> Any:
+        """There."""
+        return self.flow.forward(x)
+
+
 class Written(eqx.Module):
     """The same in two steps, of which nothing but its code tells; of one event."""
 

@@ -32,14 +32,15 @@ def status(spec: str, law: str) -> Status:
     return checking.pair_verdict(target(spec), registry.find_law(law), QUICK, written=False).status
 
 
-def test_a_field_that_is_integrated_is_held_to_its_steps() -> None:
+@pytest.mark.parametrize("name", ["integrated", "OneWay"])
+def test_a_field_that_is_integrated_is_held_to_its_steps(name: str) -> None:
     """The log-det of a solver is no exact one, and nobody says how accurate it is; a trace that is off is
     seen all the same.
     """
-    found = recipe_of(target("integrated"))
+    found = recipe_of(target(name))
     assert found.facts.promises["assumed-accuracy"]
-    assert status("integrated", "map/log-det") is Status.HOLDS
-    assert status("integrated?bug=true", "map/log-det") is Status.VIOLATED
+    assert status(name, "map/log-det") is Status.HOLDS
+    assert status(f"{name}?bug=true", "map/log-det") is Status.VIOLATED
 
 
 def test_what_falls_with_the_steps_is_no_error_of_the_map() -> None:

@@ -94,9 +94,9 @@ class Numpy(Backend):
         """Those of its attributes."""
         return [value.shape for value in vars(obj).values() if isinstance(value, np.ndarray)]
 
-    def tensor(self, array: Array, dtype: str) -> Any:
+    def tensor(self, array: Array, dtype: str = "") -> Any:
         """The array itself, able to be rounded."""
-        return array.astype(dtype).view(Rounded)
+        return array.astype(dtype or array.dtype).view(Rounded)
 
     def array(self, value: Any) -> Any:
         """The plain array."""

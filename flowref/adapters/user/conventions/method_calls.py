@@ -275,14 +275,16 @@ def called_on_named(
 
 
 def named_arrays(x: Any, names: Sequence[str], sizes: Sequence[int]) -> Any:
-    """The features of ``x (B, d)`` as a dictionary of arrays ``(B, size)``, or ``(B,)`` for a size of 0."""
+    """The features of ``x (B, d)`` as a dictionary of arrays ``(B, size)``, or ``(B,)`` for a size of 0; of one
+    point ``(d,)`` without the axis B.
+    """
     ends = list(accumulate(size or 1 for size in sizes))
-    if x.shape[1:] != (ends[-1],):
+    if x.ndim > 2 or x.shape[-1] != ends[-1]:
         raise ValueError(
             f"expected {ends[-1]} features for {', '.join(names)}; got {tuple(x.shape)}"
         )
     return {
-        name: x[:, end - size : end] if size else x[:, end - 1]
+        name: x[..., end - size : end] if size else x[..., end - 1]
         for name, size, end in zip(names, sizes, ends, strict=True)
     }
 

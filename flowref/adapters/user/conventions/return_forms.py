@@ -7,8 +7,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 # Values.
 
 
@@ -65,35 +63,33 @@ def last(out: Any) -> Any:
 
 def joined_of(out: Any, index: Any) -> Any:
     """A list of latents inside the result, flattened and concatenated."""
-    import torch
-
-    return torch.cat([part.reshape(len(part), -1) for part in out[index]], -1)
+    return flattened_latents(out[index])
 
 
 def flattened_latents(out: Any) -> Any:
     """A returned list of latents, flattened and concatenated."""
-    import torch
-
-    return torch.cat([part.reshape(len(part), -1) for part in out], -1)
+    return concatenated([part.reshape(len(part), -1) for part in out])
 
 
 def several(out: Any) -> Any:
     """All entries of the result but the last, concatenated."""
-    import torch
-
-    return torch.cat(list(out[:-1]), -1)
+    return concatenated(list(out[:-1]))
 
 
 def named_columns(out: Any, names: Any, index: Any = None) -> Any:
     """The arrays of a mapping, which is the result or an entry of it, as features in the order of names."""
     point = out if index is None else out[index]
     parts = [point[name] for name in names]
-    columns = [part.reshape(len(part), math.prod(part.shape[1:])) for part in parts]
-    if isinstance(columns[0], np.ndarray):
-        return np.concatenate(columns, -1)
+    return concatenated([part.reshape(len(part), math.prod(part.shape[1:])) for part in parts])
+
+
+def concatenated(arrays: Any) -> Any:
+    """Arrays of one framework, concatenated along their last axis."""
+    if hasattr(arrays[0], "__array_namespace__"):
+        return arrays[0].__array_namespace__().concat(arrays, axis=-1)
     import torch
 
-    return torch.cat(columns, -1)
+    return torch.cat(arrays, -1)
 
 
 # Log-dets.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,13 @@ from flowref.adapters.user.conventions.call_forms import (
     asked_name,
     running_words,
 )
-from flowref.adapters.user.conventions.readings import Result, entry_count, is_array, log_det_keys
+from flowref.adapters.user.conventions.named_points import (
+    fits_any_size,
+    named_reading,
+    named_words,
+    unread_names,
+)
+from flowref.adapters.user.conventions.readings import Result, entry_count, is_array
 from flowref.adapters.user.conventions.returns import number_first, return_reading
 from flowref.adapters.user.conventions.separate_log_dets import (
     LOG_DET,
@@ -166,14 +172,10 @@ def resolve(request: Request, ways: Sequence[CallForm]) -> ResolvedCall | None:
         return None
     if request.onward is None and (halves := _halves(request, ways)) is not None:
         return halves
-    method = asked_name(request.obj, ways[0])
-    read_by_name = signatures.names_read(request.obj, method)
-    if request.onward is None and read_by_name and not signatures.keys(request.obj, method):
-        raise TargetError(
-            f"{method} takes a dictionary and reads {', '.join(map(repr, read_by_name))} of it; expected the point under a "
-            "name such as x, and a running log-det under one such as log_det, or parts of a point as an attribute "
-            "event_shapes = {'mass': (), 'spin': (2,)} states them: audit a wrapper that takes these"
-        ) from raised
+    if request.onward is None and (
+        why := unread_names(request.obj, asked_name(request.obj, ways[0]))
+    ):
+        raise TargetError(why) from raised
     raise raised
 
 
@@ -308,49 +310,25 @@ def _named_arrays(request: Request, way: CallForm, out: Any) -> ResolvedCall | N
     """A call that takes named arrays and returns some that make up a point, with or without a log-det
     among or after them.
     """
-    pair = isinstance(out, tuple | list) and len(out) == 2
-    point = out[0] if pair else out
-    if not isinstance(point, Mapping):
-        return None
-    among = [] if pair else log_det_keys(point)
-    found = [name for name in point if name not in among]
     first = request.onward.way.keys if request.onward else way.keys
-    names = first if set(first) <= set(found) else found
-    tensors = all(isinstance(point[name], type(request.x)) for name in names)
-    if not tensors or sum(entry_count(point[name]) for name in names) != request.x.numel():
+    found = named_reading(out, request.x, first, way.keys)
+    if found is None or not all(isinstance(one, type(request.x)) for one in found.point.values()):
         return None
-    features = [
-        math.prod(point[name].shape[1:]) if len(point[name].shape) > 1 else 0 for name in names
-    ]
-    value = partial(return_forms.named_columns, names=tuple(names), index=0 if pair else None)
-    ladj: Any = return_forms.none
-    if pair:
-        several = isinstance(out[1], Mapping)
-        ladj = partial(return_forms.summed_values if several else return_forms.entry, index=1)
-    elif among:
-        ladj = partial(return_forms.entry, index=among[0])
+    value, ladj = found.reading.value, found.reading.ladj
     if request.onward is None and _fits_any_size(request, way, ladj(out), ladj):
         return None
-    way = replace(way, latents=tuple(zip(names, features, strict=True)))
+    way = replace(way, latents=found.latents)
     if request.onward is not None:
         lost = ladj is return_forms.none
         return ResolvedCall(way, way.dialect_function(value, ladj), (BACK_ALONE,) if lost else ())
-    words = f"named arrays in, and out: {', '.join(way.keys)} -> {', '.join(map(str, names))}"
-    return ResolvedCall(way, way.dialect_function(value, ladj), (words,))
+    return ResolvedCall(way, way.dialect_function(value, ladj), found.reading.words)
 
 
 def _fits_any_size(request: Request, way: CallForm, log_det: Any, ladj: Any) -> bool:
-    """Whether parts of undetermined sizes may as well have two features each, with the same log-det: then it
-    is that of sizes which the code does not show, as of an image beside its label.
-    """
-    if log_det is None or any(way.sizes) or signatures.stated_point_names(request.obj):
-        return False
-    twice = replace(way, sizes=(2,) * len(way.sizes))
-    try:
-        other = ladj(twice.ask(request.obj, request.x.repeat_interleave(2, -1), request.context))
-        return other.shape == log_det.shape and bool((other == log_det).all())
-    except Exception:  # parts are numbers
-        return False
+    def log_det_of(way: CallForm, x: Any) -> Any:
+        return ladj(way.ask(request.obj, x, request.context))
+
+    return fits_any_size(request.obj, way, request.x, log_det, log_det_of)
 
 
 def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any, str] | None:
@@ -361,7 +339,7 @@ def named_density(obj: Any, method: str, x: Any, context: Any) -> tuple[Any, Any
         with contextlib.suppress(Exception):  # another form may be meant
             values = way.ask(obj, x, context)
             if entry_count(values) == len(x):
-                return way.ask, values, f"{method} of named arrays: {', '.join(way.keys)}"
+                return way.ask, values, named_words(way)
     return None
 
 

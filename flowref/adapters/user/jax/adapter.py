@@ -52,6 +52,7 @@ from flowref.adapters.user.jax.jax_abilities import (
 )
 from flowref.adapters.user.jax.jax_call_evidence import resolve_jax_object, way_of
 from flowref.adapters.user.jax.traces import of_derived
+from flowref.adapters.user.processes.noise_processes import methods_read, processes_of
 from flowref.model import Adapter, Dialect, TargetError
 
 # Names of a log-det, for a map that returns its value alone and has several such methods.
@@ -76,6 +77,7 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     found = _recognized(obj, chosen)
     if found is None and (named := roles_of(owner_of(obj))):
         found = _recognized(obj, {**named, **chosen})
+    found = _with_process(found, obj, chosen)
     if found is not None and found.forward is not None and (said := _said(chosen)):
         found = _declared_convention(found, said)
     if found is not None:
@@ -92,6 +94,21 @@ def recognized(obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
     back = replace(way, given=((flag, True),), unseen=False)
     onward = partial(batch_map, way=replace(way, given=((flag, False),)))
     return replace(found, forward=onward, inverse=partial(batch_map, way=back))
+
+
+def _with_process(found: Dialect | None, obj: Any, chosen: Mapping[str, str]) -> Dialect | None:
+    """The dialect with the calls of a noise process, whose methods are no map unless the user names one."""
+    if (
+        isinstance(obj, tuple | list)
+        or inspect.isfunction(obj)
+        or not (process := processes_of(obj))
+    ):
+        return found
+    if found is not None and found.forward is not None and "forward" not in chosen:
+        read = way_of(found.forward).method or "__call__"
+        if found.inverse is None or len(read) == 1 or read in methods_read(process):
+            found = replace(found, forward=None, inverse=None, base_log_prob=None)
+    return replace(found or Dialect(), **process)
 
 
 def _said(chosen: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

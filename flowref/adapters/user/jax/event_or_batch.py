@@ -18,14 +18,25 @@ from flowref.adapters.common.jax_events import FEWER, ROWS, SAME
 from flowref.adapters.common.onto_simplex import FEW, excess, onto_simplex
 from flowref.adapters.common.signatures import parameter_names, required
 from flowref.adapters.user.conventions import signatures
-from flowref.adapters.user.conventions.call_forms import ARGUMENTS, GATHERED, running_said
+from flowref.adapters.user.conventions.call_forms import (
+    ARGUMENTS,
+    GATHERED,
+    asked_name,
+    running_said,
+)
+from flowref.adapters.user.conventions.named_points import (
+    fits_any_size,
+    named_reading,
+    unread_names,
+)
 from flowref.adapters.user.conventions.names import sign_of
-from flowref.adapters.user.conventions.readings import Result, fields_of
+from flowref.adapters.user.conventions.readings import Result, fields_of, log_det_keys
 from flowref.adapters.user.conventions.returns import levels, return_reading
 from flowref.adapters.user.conventions.signs import ADDED_BOTH_WAYS
 from flowref.adapters.user.jax.jax_abilities import (
     FROM,
     KEYS,
+    NAMED,
     NUMBERS,
     ONTO,
     SIZES,
@@ -38,7 +49,6 @@ from flowref.adapters.user.jax.jax_abilities import (
     by_name,
     method_of,
     over_rows,
-    returned_value,
     running_of,
 )
 from flowref.model import Ambiguous, Facts, TargetError, draw_points, user_code_location
@@ -46,6 +56,10 @@ from flowref.model import Ambiguous, Facts, TargetError, draw_points, user_code_
 
 class Unmapped(TargetError):
     """Raised if a function of one event cannot be mapped by jax.vmap."""
+
+
+class NamesUnread(TargetError):
+    """Raised for a method that takes dictionaries of arrays whose sizes nothing shows."""
 
 
 class OneNumber(TargetError):
@@ -112,9 +126,9 @@ def of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     """The convention of a map: on a batch, if each row has the same image in a smaller batch; otherwise
     event by event. Raises the object's exception if neither works.
 
-    If both work and a batch has one log-det that is not constant over rows, code for single events is
-    correct and code for batches is wrong: the former is assumed, unless the inverse accepts batches only
-    (see `with_batches`).
+    If both work and a batch has one log-det that is not that of each row, or several numbers for each row
+    where an event has one, code for single events is correct and code for batches is wrong: the former is
+    assumed, unless the inverse accepts batches only (see `with_batches`).
     """
     way = with_running(obj, with_key(obj, way))
     try:
@@ -127,17 +141,25 @@ def of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
 
 
 def _gathered(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm | None:
-    """The convention of a map that takes and returns value and running log-det together; None if it does
-    not.
+    """The convention of a map that takes and returns value and running log-det together, or named arrays;
+    None if it does neither.
     """
     methods = Methods(obj, way.keyed)
     taken_apart = signatures.unpacked(methods, way.method) or signatures.keys(methods, way.method)
     rows = map(ARGUMENTS.__getitem__, GATHERED) if way.form == "plain" and taken_apart else ()
     suited: list[Any] = [one for row in rows for one in row.suits(methods, way, x, context)]
-    for one in suited:
+    for one in (*suited, *named_forms(obj, way, x, context)):
         with contextlib.suppress(Exception):  # it takes something else
             return _of_map(obj, one, x, context)
+    if why := unread_names(methods, asked_name(methods, way)):
+        raise NamesUnread(why)
     return None
+
+
+def named_forms(obj: Any, way: CallForm, x: Any, context: Any) -> list[CallForm]:
+    """The forms in which a method takes dictionaries of arrays, as an attribute or its code names them."""
+    suited: Any = ARGUMENTS[NAMED].suits(Methods(obj, way.keyed), way, x, context)
+    return [one for one in suited if one.form == NAMED and not one.around]
 
 
 def _of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
@@ -157,12 +179,12 @@ def _of_map(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     if False in found and _batched(obj, found[False], values[False], x, context):
         if True not in found or _agree(values[False], values[True]):
             ladj = values[False][1]
-            scalar = ladj is not None and not ladj.ndim and True in found
-            return (
-                found[True]
-                if scalar and not _constant(obj, found[True], x, context)
-                else found[False]
-            )
+            if ladj is None or True not in found:
+                return found[False]
+            scalar = not ladj.ndim and not _constant(obj, found[True], x, context, float(ladj))
+            one = values[True][1]
+            several = ladj.ndim > 1 and one is not None and one.ndim == 1
+            return found[True] if scalar or several else found[False]
         return found[False]
     if False in found and _meets(obj, found, values, x, context):
         return found[False]
@@ -282,12 +304,14 @@ def _with_return_reading(obj: Any, way: CallForm, x: Any, context: Any) -> CallF
     """The convention with the positions of value and log-det in the result. A separate log-det method
     counts only if the map returns none: next to a pair it may be an unrelated helper.
     """
+    if way.form == NAMED:
+        return _with_named_reading(obj, way, x, context)
     if way.log_det:
         bare = replace(way, log_det="", arguments=1, negated=False)
         out = run_eagerly(over_rows, obj, x, context, bare)
         if not isinstance(out, tuple | list) or levels(_result(obj, way, out, x)):
             reading = return_reading(_result(obj, way, (out, None), x))
-            return _on(replace(way, reading=reading), returned_value((out, None), reading), x)
+            return _on(replace(way, reading=reading), reading.value((out, None)), x)
         with contextlib.suppress(TargetError):
             return _with_return_reading(obj, bare, x, context)
         return way
@@ -305,7 +329,29 @@ def _with_return_reading(obj: Any, way: CallForm, x: Any, context: Any) -> CallF
             f"a {type(obj).__name__} returns one thing, which is no bijection: what is only called returns "
             "a value and a log-det"
         )
-    return _of_value(way, returned_value(out, reading), x)
+    return _of_value(way, reading.value(out), x)
+
+
+def _with_named_reading(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
+    """The convention of a call that returns named arrays, in the order of its ``latents``, if it has them."""
+    bare = replace(way, log_det="", arguments=1, negated=False)
+    out = run_eagerly(over_rows, obj, x, context, bare)
+    if way.log_det and isinstance(out, Mapping) and not log_det_keys(out):
+        out = run_eagerly(over_rows, obj, x, context, way)
+    else:
+        way = bare
+    names = tuple(name for name, _ in way.latents) or way.keys
+    found = named_reading(out, x, names, way.keys)
+    if found is None:
+        raise TargetError("it returns no named arrays that make up a point")
+    ladj = found.reading.ladj
+
+    def log_det_of(twice: Any, x: Any) -> Any:
+        return ladj(run_eagerly(over_rows, obj, x, context, twice))
+
+    if not way.inverse and fits_any_size(obj, way, x, ladj(out), log_det_of):
+        raise TargetError("its log-det is that of parts of other sizes as well")
+    return replace(way, reading=found.reading, latents=found.latents)
 
 
 def _result(obj: Any, way: CallForm, out: Any, x: Any) -> Result:
@@ -414,9 +460,10 @@ def _agree(one: Any, other: Any) -> bool:
     return close_arrays(one[0], other[0])
 
 
-def _constant(obj: Any, way: CallForm, x: Any, context: Any) -> bool:
+def _constant(obj: Any, way: CallForm, x: Any, context: Any, number: float) -> bool:
+    """Whether the log-dets of events are the number that a batch has: a sum over rows is another."""
     ladj = np.asarray(run_eagerly(batch_map, obj, x, context, way)[1])
-    return ladj.ndim == 1 and bool(np.allclose(ladj, ladj[0], rtol=1e-12, atol=1e-12))
+    return ladj.ndim == 1 and bool(np.allclose(ladj, number, rtol=1e-5, atol=1e-12))
 
 
 def close_arrays(one: Any, other: Any) -> bool:
@@ -426,7 +473,17 @@ def close_arrays(one: Any, other: Any) -> bool:
 
 
 def of_density(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
-    """The convention of a log-density: on a batch, or event by event."""
+    """The convention of a log-density: on a batch, or event by event; of arrays, or of dictionaries of them."""
+    try:
+        return _density_form(obj, way, x, context)
+    except Exception:
+        for one in named_forms(obj, way, x, context):
+            with contextlib.suppress(Exception):  # it takes something else
+                return _density_form(obj, one, x, context)
+        raise
+
+
+def _density_form(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     raised: Exception | None = None
     shown: dict[bool, Any] = {}
     for single in (False, True):
@@ -447,11 +504,16 @@ def of_density(obj: Any, way: CallForm, x: Any, context: Any) -> CallForm:
     raise raised or TargetError("log_prob gives no number for each point")
 
 
-def of_sampler(obj: Any, method: str, x: Any, context: Any) -> SamplerSignature | None:
-    """The convention of a sampler; None if no trial call works."""
+def of_sampler(
+    obj: Any, method: str, x: Any, context: Any, keys: tuple[str, ...] = ()
+) -> SamplerSignature | None:
+    """The convention of a sampler; None if no trial call works. ``keys``: of the dictionaries of arrays that
+    it may draw.
+    """
     import jax
 
-    for way in _sampler_signatures(method_of(obj, method), method, context is not None):
+    forms = list(_sampler_signatures(method_of(obj, method), method, context is not None))
+    for way in (*forms, *(replace(form, keys=keys) for form in forms if keys)):
         for number in (2, 3):
             try:
                 given = None if context is None else as_arrays(x, context)[1][:number]

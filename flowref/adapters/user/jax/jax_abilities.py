@@ -14,7 +14,7 @@ from flowref.adapters.common.jax_states import EVALUATING
 from flowref.adapters.common.onto_simplex import with_last, without_last
 from flowref.adapters.common.signatures import parameter_names, parameters_of, required
 from flowref.adapters.user.conventions import call_forms, return_forms
-from flowref.adapters.user.conventions.method_calls import unflattened_latents
+from flowref.adapters.user.conventions.method_calls import named_arrays, unflattened_latents
 from flowref.adapters.user.conventions.names import FLAGS, sign_of
 from flowref.adapters.user.conventions.readings import Reading
 
@@ -31,6 +31,8 @@ AXES = "event_ndims"
 # Prefixes of functions in composite objects: an index, an index with that of the parameters, or a
 # method of a module paired with its variables (flax) or its state (equinox).
 BOUND, STATED = "bound.", "stated."
+# The form of calls that take dictionaries of arrays.
+NAMED = "named"
 # Directions of maps between vectors and a simplex, whose last coordinate is dropped.
 ONTO, FROM = "onto", "from"
 # The usual return of a value and its log-det.
@@ -180,6 +182,7 @@ def method_result(
         return out
     value = out[0] if isinstance(out, tuple) else out
     point = unflattened_latents(x, way.shapes) if way.shapes else x
+    point = named_arrays(x, way.keys, way.sizes) if way.form == NAMED else point
     ends = (value, point) if way.negated else (point, value)
     ladj = log_det_function(method_of(obj, way.log_det), way, x)(*ends[: way.arguments])
     return value, (-ladj if way.negated else ladj)
@@ -197,27 +200,13 @@ def log_det_function(run: Any, way: CallForm, x: Any) -> Any:
 def batch_map(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
     """The value and log-det of a batch; the log-det is None if there is none."""
     out = over_rows(obj, x, context, way)
-    value, ladj = returned_value(out, way.reading), way.reading.ladj(out)
+    value, ladj = way.reading.value(out), way.reading.ladj(out)
     if way.running and ladj is not None:
         before = running_numbers(x)
         ladj = before - ladj if way.sign == "subtract" else ladj - before
     if way.excess and ladj is not None:
         ladj = ladj - way.excess
     return without_last(value) if way.simplex == ONTO else value, ladj
-
-
-def returned_value(out: Any, reading: Reading) -> Any:
-    """The value in a batch's result; several latents are flattened and concatenated."""
-    if not reading.parts:
-        return reading.value(out)
-    import jax.numpy as jnp
-
-    listed = (
-        out
-        if reading.value is return_forms.flattened_latents
-        else out[reading.value.keywords["index"]]
-    )
-    return jnp.concatenate([part.reshape(len(part), -1) for part in listed], -1)
 
 
 def batch_log_prob(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
@@ -267,13 +256,15 @@ def over_rows(obj: Any, x: Any, context: Any, way: CallForm) -> Any:
 @dataclass(frozen=True)
 class SamplerSignature:
     """``order``: the positional parameters of a sampler, each "key", "number", "shape" or "context";
-    ``single``: draws one event; ``names``: keyword parameters.
+    ``single``: draws one event; ``names``: keyword parameters; ``keys``: of the dictionaries of arrays that
+    it draws.
     """
 
     method: str
     order: tuple[str, ...]
     single: bool = False
     names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 def batch_samples(obj: Any, n: int, context: Any, key: Any, way: SamplerSignature) -> Any:
@@ -288,10 +279,12 @@ def batch_samples(obj: Any, n: int, context: Any, key: Any, way: SamplerSignatur
         return out[0] if isinstance(out, tuple) else out
 
     if not way.single:
-        return once(key, context)
-    if context is None:
-        return jax.vmap(lambda one: once(one, None))(jax.random.split(key, n))
-    return jax.vmap(once)(jax.random.split(key, n), context)
+        out = once(key, context)
+    elif context is None:
+        out = jax.vmap(lambda one: once(one, None))(jax.random.split(key, n))
+    else:
+        out = jax.vmap(once)(jax.random.split(key, n), context)
+    return return_forms.named_columns(out, way.keys) if way.keys else out
 
 
 def running_of(run: Any) -> list[str]:

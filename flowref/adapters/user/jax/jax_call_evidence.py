@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,12 +22,14 @@ from flowref.adapters.common.signatures import required
 from flowref.adapters.user.conventions import scores
 from flowref.adapters.user.conventions.call_evidence import NO_LADJ, refuse_unread
 from flowref.adapters.user.conventions.call_forms import GATHERED, running_words
+from flowref.adapters.user.conventions.named_points import named_words
 from flowref.adapters.user.conventions.separate_log_dets import LOG_DET, OF_INVERSE
 from flowref.adapters.user.event_broadcast import stated_event_shapes
 from flowref.adapters.user.event_shapes import FEATURES, SIDE, SIDES, shapes
 from flowref.adapters.user.extras import KINDS, NUMBERS, given, several, stated_context_shape
 from flowref.adapters.user.inquiry import Inquiry
 from flowref.adapters.user.jax.event_or_batch import (
+    NamesUnread,
     OneNumber,
     Unmapped,
     as_arrays,
@@ -47,6 +50,7 @@ from flowref.adapters.user.jax.event_or_batch import (
 from flowref.adapters.user.jax.jax_abilities import (
     FROM,
     KEYS,
+    NAMED,
     ONTO,
     PAIR,
     CallForm,
@@ -59,13 +63,21 @@ from flowref.adapters.user.jax.jax_abilities import (
     stochastic_batch_map,
 )
 from flowref.adapters.user.jax.traces import key_reaches, of_traces
-from flowref.adapters.user.probe_calls import unknown_shape
+from flowref.adapters.user.probe_calls import raised_most, unknown_shape
+from flowref.adapters.user.processes.noise_processes import process_words
 from flowref.model import Ambiguous, Dialect, Facts, Kernel, Shape, TargetError
 
 # Keys tried for randomness: random signs agree for some keys.
 KEYS_TRIED = 8
 # Attributes, besides `FEATURES`, with the shape of an event.
 SHAPES = ("shape", "input_shape", "image_shape", "data_shape", "x_shape", "in_shape")
+# Errors of arrays in code that takes dictionaries or named tuples, and what is said of them.
+PYTREE = re.compile(r"(Tracer|ArrayImpl\b)[^;]* has no attribute |string indexing")
+PYTREES = (
+    ": points are one array in JAX, or dictionaries of arrays that an attribute event_shapes = "
+    "{'mu': (), 'scale': (2,)} states; state these, or audit a wrapper that takes flat arrays "
+    "(jax.flatten_util.ravel_pytree)"
+)
 # Maximal channels and sides of tried images, and sizes of contexts.
 MOST_CHANNELS, MOST_SIDE = 32, 32
 CONTEXT_SIZES = (*range(1, 9), 10, 12, 16, 32)
@@ -78,6 +90,8 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
     """
     if dialect.push is not None:
         return of_kernel(obj, dialect, facts)
+    if dialect.is_process:
+        return dialect, facts, process_words(dialect)
     if (layer := jax_normalizers.settled(obj, dialect, facts)) is not None:
         return with_way_back(obj, *layer)
     if facts.context_shape is None and (name := asked_for(obj, dialect)):
@@ -109,8 +123,10 @@ def resolve_jax_object(obj: Any, dialect: Dialect, facts: Facts, state: Sequence
         return found if shape in stated else guessed(obj, dialect, found, state)
     if none := next((one for one in raised if "which is no bijection" in str(one)), None):
         raise none
-    if unmapped := next((one for one in raised if isinstance(one, Unmapped)), None):
-        raise unmapped
+    if sure := next((one for one in raised if isinstance(one, NamesUnread | Unmapped)), None):
+        raise sure
+    if raised and PYTREE.search(why := raised_most(raised)):
+        raise TargetError(f"{why}{PYTREES}")
     raise unknown_shape(obj, raised)
 
 
@@ -301,6 +317,9 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
                 back = replace(back, form="levels", shapes=way.reading.parts)
             elif way.form in GATHERED:
                 back = replace(back, form=way.form, sign=way.sign, keys=way.keys)
+            elif way.form == NAMED:
+                taken = tuple(zip(way.keys, way.sizes, strict=True))
+                back = replace(back.like(way), latents=taken)
             if way.simplex:
                 back = replace(back, simplex=FROM, excess=-way.excess)
             back = with_running(obj, with_key(obj, back))
@@ -320,6 +339,7 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
     if dialect.log_prob is not None:
         way = of_density(obj, with_key(obj, way_of(dialect.log_prob)), x, context)
         dialect = replace(dialect, log_prob=partial(batch_log_prob, way=way))
+        said += [named_words(way)] if way.form == NAMED else []
         facts, more = of_keys(obj, "log_prob", batch_log_prob, facts, x, context, way)
         said += more
         score, more = of_score(obj, way, x, context)
@@ -334,13 +354,17 @@ def _settled(obj: Any, dialect: Dialect, facts: Facts) -> Settled:
         way = of_density(obj, with_key(obj, way_of(dialect.bits_per_dim)), x, context)
         dialect = replace(dialect, bits_per_dim=partial(batch_log_prob, way=way))
     if dialect.sample is not None:
-        found = of_sampler(obj, way_of(dialect.sample).method, x, context)
+        calls = (way_of(call) for call in (dialect.log_prob, dialect.forward) if call is not None)
+        keys = next((one.keys for one in calls if one.form == NAMED), ())
+        found = of_sampler(obj, way_of(dialect.sample).method, x, context, keys)
         if found is None:
             said.append("sample takes neither a key and a number nor a key alone: not judged")
+        elif found.keys:
+            said.append(f"sample: {found.method}(), named arrays")
         dialect = replace(
             dialect, sample=None if found is None else partial(batch_samples, way=found)
         )
-    return dialect, facts, tuple(said)
+    return dialect, facts, (*said, *process_words(dialect))
 
 
 def of_keys(

@@ -48,7 +48,9 @@ def of_traces(
     if found == {"forward"}:
         promises["iterative-forward"] = True
     said.append(f"its {' and '.join(sorted(found))} iterates, held to {FOUND:g}")
-    if found == {"forward", "inverse"} and "log-det-tolerance" not in promises:
+    # A map without inverse that iterates is integrated as well: what likelihoods alone need.
+    both = found == {"forward", "inverse"} or dialect.inverse is None
+    if both and "log-det-tolerance" not in promises:
         promises |= {"log-det-tolerance": SOLVED, "assumed-accuracy": True}
         said.append(f"its log-det is integrated step by step, held to {SOLVED:g}")
     return replace(facts, promises=promises), said

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
@@ -19,6 +21,7 @@ from flowref.adapters.user.processes.equations import (
     ROOT,
     VARIANCE,
     equation_of,
+    points_like,
     value_at,
 )
 from flowref.adapters.user.processes.time_functions import (
@@ -31,6 +34,7 @@ from flowref.adapters.user.processes.time_functions import (
     is_time,
     last_time,
     own_callables,
+    plain_array,
     returned_texts,
     tried_times,
 )
@@ -121,13 +125,11 @@ def conversions_of(obj: Any) -> dict[str, Any]:
 
 def _distance_from_noise(obj: Any, call: Callable[..., Any], event: Sequence[int]) -> float:
     """How far conversions are from the noise at tried points."""
-    import torch
-
     x, noise, times = _tried_points(obj, False, event)
-    found = call(obj, x.flatten(1), noise.flatten(1), times / last_time(obj))
-    of_noise = torch.tensor([wanted != "x0" for _, wanted in CONVERSIONS])
-    off = (found - noise.flatten(1)[:, None])[:, of_noise].abs()
-    return float(off.nan_to_num().max())
+    x, noise = (one.reshape(len(one), -1) for one in (x, noise))
+    found = call(obj, x, noise, times / last_time(obj))
+    of_noise = np.array([wanted != "x0" for _, wanted in CONVERSIONS])
+    return float(np.nan_to_num(np.abs((found - noise[:, None])[:, of_noise])).max())
 
 
 def _mixings(obj: Any, event: Sequence[int]) -> Iterator[Mixing]:
@@ -170,7 +172,7 @@ def _mixes(obj: Any, mixing: Mixing, event: Sequence[int]) -> bool:
         mixed = _mix(obj, mixing, x, noise, times)
     except Exception:  # it takes other times
         return False
-    return mixed.shape == x.shape and bool(mixed.isfinite().all())
+    return mixed.shape == x.shape and bool(np.isfinite(mixed).all())
 
 
 def _velocity_and_score(obj: Any, event: Sequence[int]) -> Pair | None:
@@ -201,7 +203,7 @@ def _velocity_and_score(obj: Any, event: Sequence[int]) -> Pair | None:
 
 def _tried_points(obj: Any, steps: bool, event: Sequence[int]) -> tuple[Any, Any, Any]:
     times = tried_times(obj)
-    x = (1 + times).reshape(-1, *[1] * len(event)).expand(-1, *event).contiguous()
+    x = points_like(1 + times, event)
     return x, x / 2 - 1, _times(obj, times / last_time(obj), steps)
 
 
@@ -214,7 +216,7 @@ def step_indices(obj: Any, shares: Any) -> Any:
     """Step indices at fractions of the number of steps, from 1 on."""
     values = (signatures.attribute(obj, name) for name in STEPS)
     count = next((one for one in values if type(one) is int and one > 1), 4)
-    return (shares * count).long().clamp(1, count - 1)
+    return (shares * count).astype(int).clip(1, count - 1)
 
 
 def _mix(obj: Any, mixing: Mixing, x: Any, noise: Any, times: Any) -> Any:
@@ -316,12 +318,10 @@ def conversions(
     order `CONVERSIONS`, nan for missing ones. A score is that of noised data given the data, and a velocity that
     of the mixture, as the noise that they stand for; data and noise are given as they are.
     """
-    import torch
-
-    x, noise = x.reshape(-1, *event), noise.reshape(-1, *event)
-    times = _times(obj, shares, mixing.steps)
+    x, noise = (plain_array(obj, one).reshape(-1, *event) for one in (x, noise))
+    times = _times(obj, plain_array(obj, shares), mixing.steps)
     mixed = _mix(obj, mixing, x, noise, times)
-    nowhere = torch.zeros_like(x)
+    nowhere = np.zeros_like(x)
     offset = _mix(obj, mixing, nowhere, nowhere, times)
     share = _mix(obj, mixing, nowhere, nowhere + 1, times) - offset
     shrink = (_mix(obj, mixing, nowhere + 1, nowhere, times) - offset) / share
@@ -363,11 +363,11 @@ def conversions(
         points = {one: x for one in signatures.required(obj, moments[0].method) if not is_time(one)}
         mean, deviation = (one.of(obj, times, **points) for one in moments)
         found["moments", "noise"] = (mixed - mean) / for_each(deviation, x)
-    nothing = torch.full_like(x, torch.nan)
+    nothing = np.full_like(x, np.nan)
     parts = [found.get(one, nothing) for one in CONVERSIONS]
     if any(one.shape != x.shape for one in parts):
         raise TypeError("it finds no points")
-    return torch.stack([one.detach().reshape(len(x), -1) for one in parts], 1)
+    return np.stack([one.reshape(len(x), -1) for one in parts], 1)
 
 
 def _velocities(
@@ -399,4 +399,6 @@ def _velocities(
 
 def _nearest(tries: Sequence[Any], expected: Any) -> Any:
     """The one of several usages that is nearest to what is expected."""
-    return min(tries, key=lambda one: float((one - expected).abs().nan_to_num(math.inf).max()))
+    return min(
+        tries, key=lambda one: float(np.abs(np.nan_to_num(one - expected, nan=math.inf)).max())
+    )

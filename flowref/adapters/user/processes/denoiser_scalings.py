@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.time_functions import (
@@ -17,6 +19,7 @@ from flowref.adapters.user.processes.time_functions import (
     for_each,
     named_results,
     own_callables,
+    plain_array,
 )
 
 # Attributes that are the deviation of the data, and parameters that are noise levels.
@@ -41,12 +44,10 @@ def scalings_of(obj: Any) -> dict[str, Any]:
     """The scalings of an object as a call of a dialect; empty unless it has all of them, and the deviation
     of its data.
     """
-    import torch
-
     spread = data_deviation(obj)
     if not spread:
         return {}
-    levels = torch.tensor(TRIED, dtype=torch.get_default_dtype()) * LARGEST * spread
+    levels = np.array(TRIED) * LARGEST * spread
     found: dict[str, TimeReading] = {}
     for method in dict.fromkeys(own_callables(obj)):
         asked, word = signatures.required(obj, method), normalized_name(method)
@@ -71,12 +72,10 @@ def scalings(obj: Any, shares: Any, scales: Sequence[TimeReading | None]) -> Any
     of skip connection, output and input in these units, and the weight of the loss times the squared scaling of
     the output, nan for a missing one: ``(n, 5)``.
     """
-    import torch
-
     spread = data_deviation(obj)
-    levels = shares * LARGEST * spread
+    levels = plain_array(obj, shares) * LARGEST * spread
     skip, out, into, weight = (
-        torch.full_like(levels, torch.nan) if one is None else for_each(one.of(obj, levels), levels)
+        np.full_like(levels, np.nan) if one is None else for_each(one.of(obj, levels), levels)
         for one in scales
     )
-    return torch.stack([levels / spread, skip, out / spread, into * spread, weight * out**2], 1)
+    return np.stack([levels / spread, skip, out / spread, into * spread, weight * out**2], 1)

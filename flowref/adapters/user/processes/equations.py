@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.time_functions import (
@@ -19,6 +21,7 @@ from flowref.adapters.user.processes.time_functions import (
     is_time,
     last_time,
     own_callables,
+    plain_array,
     returned_texts,
     time_readings,
     tried_times,
@@ -62,7 +65,7 @@ def equation_of(obj: Any) -> dict[str, Any]:
     """Moments and equation of an object as a call of a dialect; empty if it has no methods for them."""
     times = tried_times(obj)
     for event in EVENTS:
-        points = (1 + times).reshape(-1, *[1] * len(event)).expand(-1, *event).contiguous()
+        points = points_like(1 + times, event)
         found = dict(_of_time(obj))
         for name, reading in _of_data(obj, points, times):
             found[name] = reading  # methods of data precede functions of time
@@ -76,11 +79,16 @@ def equation_of(obj: Any) -> dict[str, Any]:
         call = partial(moments, parts=tuple(found.get(one) for one in PARTS), event=event)
         try:
             shares = times / last_time(obj)
-            if call(obj, points.reshape(len(points), -1), shares).isfinite().all():
+            if np.isfinite(call(obj, points.reshape(len(points), -1), shares)).all():
                 return {"moments": call}
         except Exception:  # it stretches numbers over other axes
             continue
     return {}
+
+
+def points_like(numbers: Any, event: Sequence[int]) -> Any:
+    """Points ``(n, *event)``, each of one number."""
+    return numbers.reshape(-1, *[1] * len(event)) * np.ones(event)
 
 
 def _of_time(obj: Any) -> Iterator[tuple[str, TimeReading]]:
@@ -176,9 +184,8 @@ def moments(
     diffusion at x, and the final time: ``(n, 5, 4)``. Coefficients of mean and drift that are functions of
     time multiply x; data without a mean of theirs are it.
     """
-    import torch
-
-    points, times = x.reshape(-1, *event), shares * last_time(obj)
+    x = plain_array(obj, x)
+    points, times = x.reshape(-1, *event), plain_array(obj, shares) * last_time(obj)
     found = []
     for name, reading in zip(PARTS, parts, strict=True):
         if reading is None:
@@ -189,4 +196,4 @@ def moments(
         value = for_each(value, points)
         found.append(value * points if of_time and name in ("mean", "drift") else value)
     found.append(for_each(times, points))
-    return torch.stack([one.detach().reshape(x.shape) for one in found], 1)
+    return np.stack([one.reshape(x.shape) for one in found], 1)

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from flowref import backends
 from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
@@ -25,6 +28,7 @@ from flowref.adapters.user.processes.time_functions import (
     TimeReading,
     is_time,
     last_time,
+    plain_array,
     time_functions_of,
     tried_times,
 )
@@ -186,15 +190,13 @@ def _evolution_of(obj: Any, found: Mapping[str, Sequence[tuple[str, str]]]) -> d
 
 def _is_continuous(obj: Any, transition: tuple[str, str], rate: tuple[str, str]) -> bool:
     """Whether transition matrices begin with the identity, as those of a time and unlike those of a step."""
-    import torch
-
     name, how = transition
     if how not in (SEVERAL, SCALAR, NUMBER) or len(signatures.required(obj, name)) != 1:
         return False
     early = EARLY * _shares(obj)
     first, rates = (matrices(obj, early, (one,)) for one in (transition, rate))
-    moved = (first - torch.eye(first.shape[1])).abs().amax((1, 2))
-    most = 10 * EARLY * last_time(obj) * rates.abs().amax((1, 2))
+    moved = np.abs(first - np.eye(first.shape[1])).max((1, 2))
+    most = 10 * EARLY * last_time(obj) * np.abs(rates).max((1, 2))
     return bool((moved <= most + 1e-6).all())
 
 
@@ -203,23 +205,22 @@ def evolution(obj: Any, shares: Any, asked: Sequence[tuple[str, str]], stored: b
     products of those one step before with that of the step, in both orders; and the times: ``(n, 5, k, k)``,
     nan for missing ones.
     """
-    import torch
-
+    shares = plain_array(obj, shares)
     every, one = (matrices(obj, shares, (two,)) for two in asked)
     if not stored:
-        times = (shares * last_time(obj)).reshape(-1, 1, 1).expand(every.shape)
-        nothing = torch.full_like(every, torch.nan)
-        return torch.stack([every, one, nothing, nothing, times], 1)
-    at = (shares * (len(one) - 1)).long().clamp(1, len(one) - 1)
+        times = np.broadcast_to((shares * last_time(obj)).reshape(-1, 1, 1), every.shape)
+        nothing = np.full_like(every, np.nan)
+        return np.stack([every, one, nothing, nothing, times], 1)
+    at = (shares * (len(one) - 1)).astype(int).clip(1, len(one) - 1)
     if len(every) == len(one):
-        begins = bool((every[0] - torch.eye(len(every[0])).to(every)).abs().max() < 1e-6)
+        begins = bool(np.abs(every[0] - np.eye(len(every[0]))).max() < 1e-6)
         before, step, after = every[at - 1], one[at - 1] if begins else one[at], every[at]
     elif len(every) == len(one) + 1:
         before, step, after = every[at], one[at], every[at + 1]
     else:
         raise TypeError("its tables are of other steps")
-    nothing = torch.full_like(after, torch.nan)
-    return torch.stack([after, nothing, before @ step, step @ before, nothing], 1)
+    nothing = np.full_like(after, np.nan)
+    return np.stack([after, nothing, before @ step, step @ before, nothing], 1)
 
 
 def _counts_tokens(name: str, value: Any) -> bool:
@@ -250,17 +251,15 @@ def matrices(obj: Any, shares: Any, asked: Sequence[tuple[str, str]]) -> Any:
     """Matrices of several methods at fractions of the time, or all stored ones, concatenated
     ``(times, k, k)``.
     """
-    import torch
-
-    found = []
+    to_array, found = backends.of(obj).array, []
     for name, how in asked:
         value = getattr(obj, name)
-        for part in _at_times(value, obj, shares, how) if how else (value,):
-            part = torch.as_tensor(part).detach()
-            if not part.is_floating_point() or part.dim() < 2:
+        for part in _at_times(value, obj, plain_array(obj, shares), how) if how else (value,):
+            part = np.asarray(to_array(part))
+            if not np.issubdtype(part.dtype, np.floating) or part.ndim < 2:
                 raise TypeError(f"{name} gives no matrices")
-            found.append(part.reshape(-1, *part.shape[-2:]).to(shares.dtype))
-    return torch.cat(found)
+            found.append(part.reshape(-1, *part.shape[-2:]).astype(np.float64))
+    return np.concatenate(found)
 
 
 def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Iterator[Any]:
@@ -270,15 +269,16 @@ def _at_times(run: Callable[..., Any], obj: Any, shares: Any, how: str) -> Itera
         [one for one in inspect.signature(run).parameters.values() if one.default is one.empty]
     )
     ends = [times // 2 if how in (COUNTS, COUNT) else times / 2, times][-needed:]
+    given = backends.of(obj).tensor
     if how in (SEVERAL, COUNTS):
-        out = run(*ends)
+        out = run(*map(given, ends))
         if len(out) != len(shares):
             raise TypeError("it gives no matrix for each time")
         yield out
         return
     for index in range(len(shares)):
-        given = [end[index] for end in ends]
-        yield run(*given) if how == SCALAR else run(*(one.item() for one in given))
+        one = [end[index] for end in ends]
+        yield run(*map(given, one)) if how == SCALAR else run(*(end.item() for end in one))
 
 
 def _shares(obj: Any) -> Any:
@@ -344,17 +344,12 @@ def _is_product(obj: Any, name: str) -> bool:
 
 def schedule(obj: Any, names: Sequence[str]) -> Any:
     """The arrays of a schedule, ``(arrays, steps)`` in the order `SCHEDULE`, nan for missing ones."""
-    import torch
-
-    arrays = [
-        torch.as_tensor(getattr(obj, name) if name else torch.nan).detach().double()
-        for name in names
-    ]
+    arrays = [plain_array(obj, getattr(obj, name) if name else np.nan) for name in names]
     bars = arrays[1]
-    if bars.dim() != 1 or (names[0] and arrays[0].shape != bars.shape):
+    if bars.ndim != 1 or (names[0] and arrays[0].shape != bars.shape):
         raise TypeError("it keeps no number for each step")
-    nothing = bars.new_full(bars.shape, torch.nan)
-    return torch.stack([one if one.shape == bars.shape else nothing for one in arrays])
+    nothing = np.full_like(bars, np.nan)
+    return np.stack([one if one.shape == bars.shape else nothing for one in arrays])
 
 
 def _attributes(obj: Any) -> Mapping[str, Any]:

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from flowref import backends
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
 from flowref.adapters.user.processes.equations import EVENTS, PARTS, equation_of, value_at
@@ -16,6 +19,7 @@ from flowref.adapters.user.processes.time_functions import (
     for_each,
     last_time,
     own_callables,
+    plain_array,
 )
 
 LOG_DENSITY = re.compile(r"(get|compute)?(prior(logp|logprob|logpdf|logdensity)|logprior)")
@@ -25,8 +29,6 @@ SHAPE = re.compile(r"shape|sizes?|sampleshape")
 
 def prior_of(obj: Any) -> dict[str, Any]:
     """The prior of an object as a call of a dialect; empty unless it has its log-density."""
-    import torch
-
     methods = {name: normalized_name(name) for name in dict.fromkeys(own_callables(obj))}
     single = {name: word for name, word in methods.items() if len(_needed(obj, name)) == 1}
     density = next((name for name, word in single.items() if LOG_DENSITY.fullmatch(word)), "")
@@ -34,7 +36,7 @@ def prior_of(obj: Any) -> dict[str, Any]:
     equation = equation_of(obj).get("moments")
     deviation = equation and equation.keywords["parts"][PARTS.index("deviation")]
     for event in EVENTS if density else ():
-        points = torch.ones(len(TRIED), *event)
+        points = np.ones((len(TRIED), *event))
         try:
             _log_density(obj, density, points)
         except Exception:  # it takes other points
@@ -58,17 +60,12 @@ def _draws_points(obj: Any, method: str, points: Any) -> bool:
 
 
 def _log_density(obj: Any, method: str, points: Any) -> Any:
-    return _tensor(getattr(obj, method)(points), points).reshape(len(points))
+    given = backends.of(obj).tensor(points)
+    return plain_array(obj, getattr(obj, method)(given)).reshape(len(points))
 
 
 def _drawn(obj: Any, method: str, points: Any) -> Any:
-    return _tensor(getattr(obj, method)(tuple(points.shape)), points)
-
-
-def _tensor(value: Any, points: Any) -> Any:
-    import torch
-
-    return torch.as_tensor(value).detach().to(points.dtype)
+    return plain_array(obj, getattr(obj, method)(points.shape))
 
 
 def prior(
@@ -77,17 +74,16 @@ def prior(
     """The log-density of a prior at x ``(n, 4)``, as many draws of it, and the deviation of the noise at the
     end, the first or the last time, whichever has more: ``(n, 3, 4)``, nan for missing ones.
     """
-    import torch
-
+    x = plain_array(obj, x)
     points, (density, draws) = x.reshape(-1, *event), names
-    nothing = torch.full_like(points, torch.nan)
+    nothing = np.full_like(points, np.nan)
     ends = [
         nothing if deviation is None else for_each(value_at(obj, deviation, points, at), points)
-        for at in (points.new_zeros(len(x)), points.new_full((len(x),), last_time(obj)))
+        for at in (np.zeros(len(x)), np.full(len(x), last_time(obj)))
     ]
     found = [
         for_each(_log_density(obj, density, points), points),
         _drawn(obj, draws, points) if draws else nothing,
-        torch.fmax(*ends),
+        np.fmax(*ends),
     ]
-    return torch.stack([one.reshape(x.shape) for one in found], 1)
+    return np.stack([one.reshape(x.shape) for one in found], 1)

@@ -10,6 +10,7 @@ from flowref.adapters.user.processes.time_functions import (
     ARRAY,
     ARRAY_COLUMN,
     COLUMN,
+    EVENT,
     NUMBER,
     TimeReading,
     is_time,
@@ -38,7 +39,7 @@ def matrix_text(obj: Any, name: str, how: str) -> str:
 
 def reading_text(obj: Any, reading: TimeReading, times: str, axes: int, **points: str) -> str:
     """The call of a reading at ``times``, with the variables of its ``points`` of that many axes, as text."""
-    if reading.form == NUMBER:
+    if reading.form in (NUMBER, EVENT):
         raise OfOneRow
     columns = reading.form in (COLUMN, ARRAY_COLUMN)
     at = f"{times}.reshape({', '.join(['-1', *['1'] * (axes - 1)])})" if columns else times

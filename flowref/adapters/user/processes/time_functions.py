@@ -12,6 +12,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from flowref import backends
 from flowref.adapters.common.distribution_functions import names_in
 from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
@@ -23,10 +26,13 @@ TIME = re.compile(r"(time|timestep|step|t|tau|ts|tt|s)s?|t\d")
 ENDS = ("T", "t_max", "tmax", "t_end", "end_time", "max_time", "horizon")
 # Shares of time at which calls are tried: as many as no axis of what they give has.
 TRIED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-# How times and points are passed: times as (n,) or with the axes of points, as tensors or arrays of numpy,
-# or one row after the other, at a number.
-TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER = "tensor", "column", "array", "array column", "number"
-CALL_FORMS = (TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER)
+# How times and points are passed: times as (n,) or with the axes of points, as arrays of the object's framework or
+# of numpy; or one row after the other, at a number, or at a time and an event without axes of rows.
+TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER, EVENT = (
+    "tensor", "column", "array", "array column", "number", "event",
+)  # fmt: skip
+CALL_FORMS = (TENSOR, COLUMN, ARRAY, ARRAY_COLUMN, NUMBER, EVENT)
+TIME_FORMS = (TENSOR, ARRAY, NUMBER, EVENT)
 # What may precede and follow the name of a quantity.
 BEFORE, AFTER = r"(get|compute|calc|calculate|marginal|prob)*", r"(t|fn|func|function|schedule)*"
 ALPHA = r"(alpha|(mean|signal|data)(coeff?|coefficient|scale|factor|rate|weight))"
@@ -116,9 +122,10 @@ class TimeReading:
 
     def changed(self, value: Any) -> Any:
         """The quantity by what a method returns."""
-        return {"root": lambda: value.sqrt(), "exp": lambda: value.exp(), "": lambda: value}[
-            self.change
-        ]()
+        if not self.change:
+            return value
+        with np.errstate(all="ignore"):
+            return {"root": np.sqrt, "exp": np.exp}[self.change](value)
 
 
 def _called(
@@ -129,9 +136,12 @@ def _called(
     times: Any,
     points: Mapping[str, Any],
 ) -> Any:
-    import torch
+    to_framework = backends.of(obj).tensor
 
     def run(at: Any, some: Mapping[str, Any]) -> Any:
+        if form not in (ARRAY, ARRAY_COLUMN):
+            at = at if form == NUMBER else to_framework(at)
+            some = {name: to_framework(one) for name, one in some.items()}
         asked = signatures.required(obj, method)
         more = {name: one for name, one in some.items() if name not in asked}
         out = getattr(obj, method)(*(some.get(one, at) for one in asked), **more)
@@ -139,29 +149,31 @@ def _called(
             out = out[entry]
         elif entry is not None:
             out = out[entry] if isinstance(out, Mapping) else getattr(out, entry)
-        return torch.as_tensor(out, dtype=None if isinstance(out, torch.Tensor) else dtype)
+        return plain_array(obj, out)
 
-    dtype = next((one.dtype for one in points.values()), times.dtype)
-
-    if form == NUMBER:
+    if form in (NUMBER, EVENT):
         rows = [
             run(times[row].item(), {name: one[row : row + 1] for name, one in points.items()})
+            if form == NUMBER
+            else run(times[row], {name: one[row] for name, one in points.items()})
             for row in range(len(times))
         ]
-        return torch.stack([one.detach().reshape(rows[0].shape) for one in rows]).to(dtype)
-    axes = max([one.dim() for one in points.values()], default=2)
+        return np.stack([one.reshape(rows[0].shape) for one in rows])
+    axes = max([one.ndim for one in points.values()], default=2)
     at = times.reshape(-1, *[1] * (axes - 1)) if form in (COLUMN, ARRAY_COLUMN) else times
-    if form in (ARRAY, ARRAY_COLUMN):
-        arrays = {name: one.detach().numpy() for name, one in points.items()}
-        return run(at.detach().numpy(), arrays).to(dtype)
-    return run(at, points).detach().to(dtype)
+    return run(at, points)
+
+
+def plain_array(obj: Any, value: Any) -> Any:
+    """An array or a number of an object's framework as an array of numpy, in double precision."""
+    return np.asarray(backends.of(obj).array(value), np.float64)
 
 
 def for_each(value: Any, points: Any) -> Any:
     """A number per point, or one for all, expanded to the shape of points ``(n, ...)``."""
     if value.shape != points.shape:
-        value = value.reshape(len(points) if value.numel() > 1 else 1, *[1] * (points.dim() - 1))
-    return value.expand(points.shape)
+        value = value.reshape(len(points) if value.size > 1 else 1, *[1] * (points.ndim - 1))
+    return np.broadcast_to(value, points.shape)
 
 
 def _numbers(value: Any, times: Any) -> Any:
@@ -170,10 +182,8 @@ def _numbers(value: Any, times: Any) -> Any:
 
 
 def tried_times(obj: Any) -> Any:
-    """Times at which calls are tried, ``(n,)``, in torch's default dtype."""
-    import torch
-
-    return torch.tensor(TRIED, dtype=torch.get_default_dtype()) * last_time(obj)
+    """Times at which calls are tried, ``(n,)``."""
+    return np.array(TRIED) * last_time(obj)
 
 
 def last_time(obj: Any) -> float:
@@ -195,10 +205,17 @@ def own_callables(obj: Any) -> Iterator[str]:
             yield from (
                 name
                 for name, value in vars(base).items()
-                if inspect.isfunction(value) or isinstance(value, kinds)
+                if _is_function(value) or isinstance(value, kinds)
             )
     held = getattr(obj, "__dict__", {})
-    yield from (name for name, value in held.items() if inspect.isfunction(value))
+    yield from (name for name, value in held.items() if _is_function(value))
+
+
+def _is_function(value: Any) -> bool:
+    """Whether a value is a function, also one that jit wraps."""
+    return inspect.isfunction(value) or (
+        not isinstance(value, type) and inspect.isfunction(inspect.unwrap(value))
+    )
 
 
 # Functions of time.
@@ -217,12 +234,12 @@ def time_readings(obj: Any) -> dict[str, TimeReading]:
     found = {
         quantity: reading
         for quantity, (_, reading) in offered.items()
-        if bool(_numbers(reading.of(obj, times), times).isfinite().all())
+        if np.isfinite(_numbers(reading.of(obj, times), times)).all()
     }
     if "alpha" in found and "sigma" in found and not found["alpha"].change:
         alpha, sigma = (_numbers(found[one].of(obj, times), times) for one in ("alpha", "sigma"))
         # Some call the squared share of data alpha, as the tables of discrete time do.
-        if _is_one(alpha + sigma.square()) and not _is_one(alpha.square() + sigma.square()):
+        if _is_one(alpha + sigma**2) and not _is_one(alpha**2 + sigma**2):
             found["alpha"] = replace(found["alpha"], change="root")
     return found
 
@@ -276,7 +293,7 @@ def _takes_logarithm(obj: Any, method: str) -> bool:
 
 
 def _is_one(value: Any) -> bool:
-    return bool(((value - 1).abs() < 1e-5).all())
+    return bool((np.abs(value - 1) < 1e-5).all())
 
 
 def _quantities_of(name: str) -> Iterator[tuple[str, int, str]]:
@@ -290,7 +307,7 @@ def _quantities_of(name: str) -> Iterator[tuple[str, int, str]]:
 
 def named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, TimeReading]]:
     """Names and readings of the numbers that a method gives for each time, or each number of another kind."""
-    for form in (TENSOR, ARRAY, NUMBER):
+    for form in TIME_FORMS:
         try:
             entries = _entries_of(obj, method, form, times)
             readings = [(name, TimeReading(method, form, entry)) for name, entry in entries]
@@ -304,8 +321,14 @@ def named_results(obj: Any, method: str, times: Any) -> Iterator[tuple[str, Time
 
 def _entries_of(obj: Any, method: str, form: str, times: Any) -> list[tuple[str, int | str | None]]:
     """Names of what a method returns, and where these are in its result."""
-    at = times[0].item() if form == NUMBER else times.numpy() if form == ARRAY else times
-    out = getattr(obj, method)(at)
+    to_framework = backends.of(obj).tensor
+    given = {
+        NUMBER: lambda: times[0].item(),
+        EVENT: lambda: to_framework(times[0]),
+        ARRAY: lambda: times,
+        TENSOR: lambda: to_framework(times),
+    }
+    out = getattr(obj, method)(given[form]())
     if isinstance(out, Mapping):
         return [(str(name), str(name)) for name in out]
     if is_dataclass(out):
@@ -360,21 +383,19 @@ def _mixture_readings(obj: Any) -> dict[str, tuple[TimeReading, tuple[str, str]]
 def _reading_of(
     obj: Any, method: str, points: Sequence[str]
 ) -> Iterator[tuple[TimeReading, tuple[str, str]]]:
-    import torch
-
     times = tried_times(obj)
     for form in CALL_FORMS:
         reading = TimeReading(method, form)
         try:
             given = {
-                name: torch.ones(len(times), 1)
+                name: np.ones((len(times), 1))
                 for name in signatures.required(obj, method)
                 if not is_time(name)
             }
             out = [reading.of(obj, times, **given) for _ in range(2)]
         except Exception:  # it takes times otherwise
             continue
-        if out[0].numel() == len(times) and bool((out[0] == out[1]).all()):
+        if out[0].size == len(times) and bool((out[0] == out[1]).all()):
             yield reading, (points[0], points[1])
             return
 
@@ -424,7 +445,7 @@ def _ways_back(
             )
             if not known or not re.fullmatch(BEFORE + f"({BACK.format(core)})" + AFTER, word):
                 continue
-            for form in (TENSOR, ARRAY, NUMBER):
+            for form in TIME_FORMS:
                 reading = TimeReading(method, form)
                 try:
                     _numbers(reading.of(obj, tried_times(obj)), tried_times(obj))
@@ -444,13 +465,11 @@ def time_functions(
     """The quantities `TIME_FUNCTIONS` at fractions of the time ``(n,)``: ``(n, columns)``, nan for missing ones.
     "first" and "second" are the shares of two points in their mixture.
     """
-    import torch
-
-    times = shares * last_time(obj)
+    times = plain_array(obj, shares) * last_time(obj)
     found = {"time": times}
     found |= {name: _numbers(one.of(obj, times), times) for name, one in readings}
     known = dict(readings)
-    one, none = times.new_ones(len(times), 1), times.new_zeros(len(times), 1)
+    one, none = np.ones((len(times), 1)), np.zeros((len(times), 1))
     mixed: dict[str, Any] = {}
     for name, reading, (first, second) in mixtures:
         for part, given in (
@@ -481,6 +500,6 @@ def time_functions(
         else:
             ratio = found["alpha"] / found["sigma"]
             found["time of snr"] = _numbers(reading.of(obj, ratio), times)
-            found["time of squared snr"] = _numbers(reading.of(obj, ratio.square()), times)
-    nothing = torch.full_like(times, torch.nan)
-    return torch.stack([found.get(name, nothing) for name in TIME_FUNCTIONS], 1)
+            found["time of squared snr"] = _numbers(reading.of(obj, ratio**2), times)
+    nothing = np.full_like(times, np.nan)
+    return np.stack([found.get(name, nothing) for name in TIME_FUNCTIONS], 1)
