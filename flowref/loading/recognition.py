@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flowref import registry
@@ -54,6 +54,18 @@ def recognize(instance: Instance, event: Shape | None) -> Recognition:
 
     Raises `TargetError` in one sentence if nothing about it can be audited.
     """
+    recognition = _recognized(instance, event)
+    # Whatever the object is, it may call these, derive from their classes or contain their objects.
+    modules = tuple(
+        name
+        for one in registry.adapters().values()
+        if one.package in sys.modules
+        for name in one.single_precision
+    )
+    return replace(recognition, facts=replace(recognition.facts, single_precision=modules))
+
+
+def _recognized(instance: Instance, event: Shape | None) -> Recognition:
     target, statement = instance.source.target, instance.source.statement
     if statement is not None:
         adapter = statement.adapter

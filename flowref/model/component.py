@@ -202,7 +202,8 @@ class Facts:
     ``unended``: a sentence about a call that does not terminate, else empty;
     ``surface``: the manifold whose coordinates its events are, if any;
     ``built_here``: whether it was built in the tested precision, so that remaining float32 values are its
-        own.
+        own;
+    ``single_precision``: modules of libraries that compute in float32 on purpose, with their submodules.
     """
 
     event_shape: Shape
@@ -230,6 +231,7 @@ class Facts:
     unmoved: str = ""
     unended: str = ""
     surface: Manifold | None = None
+    single_precision: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         promises = {canonical(name): value for name, value in self.promises.items()}
@@ -283,6 +285,8 @@ class Adapter:
     ``derived(obj, dialect, facts)``: facts and remarks for an object whose class the user derived from one
         of a library;
     ``embeds(obj)``: the object of another framework to audit in place of this library's object, or None;
+    ``single_precision``: modules that compute in float32 on purpose, with their submodules, as the library's
+        documentation or comments say;
     ``extra``: the extra of flowref that installs the library, if not "libraries" or its backend's.
     """
 
@@ -299,4 +303,5 @@ class Adapter:
     recognized: Callable[[Any, Mapping[str, str]], Dialect | None] | None = None
     derived: Callable[[Any, Dialect, Facts], tuple[Facts, tuple[str, ...]]] | None = None
     embeds: Callable[[Any], Any] | None = None
+    single_precision: tuple[str, ...] = ()
     extra: str = ""

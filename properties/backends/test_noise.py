@@ -268,6 +268,32 @@ def test_only_what_is_narrowed_is_disturbed() -> None:
     assert not torch.equal(after, narrowed * 0.3)
 
 
+def cast_in(module: str) -> Callable[[Any], Any]:
+    """The cast to float32 and back, called by a module's code."""
+    space: dict[str, Any] = {"__name__": module}
+    exec("def cast(x):\n    return x.float().sqrt().double()", space)
+    call: Callable[[Any], Any] = space["cast"]
+    return call
+
+
+CALLERS = [("norms", True), ("norms.layers", True), ("normsy", False), ("models", False)]
+
+
+@pytest.mark.parametrize(("module", "meant"), CALLERS)
+def test_single_precision_of_a_module_may_be_meant(module: str, meant: bool) -> None:
+    """Where a module, or one within it, computes in float32 on purpose, its results are not disturbed, and their
+    rounding is that of float32.
+    """
+    x, cast = values().abs(), cast_in(module)
+    with Narrowing(1e-3, 0, meant=("norms",)) as mode:
+        cast(x)
+    assert bool(mode.disturbed) is not meant
+    for single in (False, True):
+        with RandomRounding(MAGNITUDE, 0, single=single, meant=("norms",)):
+            off = (cast(x) - x.sqrt()).abs() / x.sqrt()
+        assert bool(off.median() > MAGNITUDE * 2.0**24) is meant
+
+
 SINGLES = [0.1, -0.37, 1.9, 3.3e-5, 7.25e8]
 SHORT = [0.0, 1.0, -0.5, 3.25, 1024.0]
 WIDER: dict[str, Callable[[Any], Any]] = {

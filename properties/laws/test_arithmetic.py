@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from flowref.laws.common.arithmetic import log_abs_det, richardson_jacobian
 from flowref.laws.common.probes import tolerance_of
-from flowref.laws.common.quotients import STEPS_DOWN, direction_within_support
+from flowref.laws.common.quotients import STEPS_DOWN, direction_within_support, quotient
 from flowref.model import Array, Facts, Mapped, Subject, Support
 
 UNIT = 2.0**-53
@@ -140,3 +140,22 @@ def test_steps_of_differences_stay_in_a_bounded_set(x: Array, seed: int) -> None
     assert support.holds(x + STEPS_DOWN[0] * direction).all()
     assert support.holds(x - STEPS_DOWN[0] * direction).all()
     assert (direction != 0).all()
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_a_quotient_of_one_call_is_that_of_many(heavy: bool) -> None:
+    """Shifted points in one batch give the same derivatives and error estimates as in a batch each."""
+    rng, calls = np.random.default_rng(0), []
+
+    def measure(x: Array) -> Array:
+        calls.append(len(x))
+        return np.asarray(np.tanh(x).sum(1) + np.abs(x[:, 0]))
+
+    x, direction = rng.standard_normal((2, 5, 3))
+    each = quotient(measure, x, direction, None, heavy)
+    assert set(calls) == {5}
+    calls.clear()
+    one = quotient(measure, x, direction, None, heavy, together=True)
+    assert len(calls) == 1
+    for first, second in zip(each, one, strict=True):
+        np.testing.assert_array_equal(first, second)

@@ -67,6 +67,8 @@ ADAPTER = Adapter(
     components=components,
     recognizes=recognizes,
     describe=describe,
+    # "Upcast to avoid precision issues when computing prev_sample", of half precision.
+    single_precision=("diffusers.schedulers",),
     extra="apps",
     healthy=lambda: ("DDIM", "DDIM[v_prediction]", "FlowMatchEulerDiscrete"),
 )

@@ -20,6 +20,8 @@ from flowref.model import TargetError
 
 # The method of a layer's map.
 FORWARD = "call"
+# The end of the names of shapes that ``build`` takes, after the names of arguments.
+SHAPE = "_shape"
 # Conventions of the framework's own layers, which users' layers follow.
 CONVENTIONS = {"momentum": "keep", "running_var": "biased"}
 
@@ -40,10 +42,17 @@ def embeds(obj: Any) -> Any:
         )
     if not obj.built:
         raise TargetError(
-            f"{name} is not built yet, so its variables have no shape; let the factory call layer.build((None, 4)), "
-            "or call the layer once"
+            f"{name} is not built yet, so its variables have no shape; let the factory call "
+            f"layer.build((None, 4)){_other_shapes(obj)}, or call the layer once"
         )
     return module_of(obj)
+
+
+def _other_shapes(layer: Any) -> str:
+    """The further shapes that ``build`` takes, for a sentence."""
+    _, *others = inspect.signature(layer.build).parameters
+    names = [one.removesuffix(SHAPE) for one in others if one.endswith(SHAPE)]
+    return "".join(f", with {name}{SHAPE}=(None, 2) if it is called with {name}" for name in names)
 
 
 def module_of(layer: Any) -> Any:

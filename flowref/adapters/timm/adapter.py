@@ -34,6 +34,9 @@ ADAPTER = Adapter(
     components=components,
     recognizes=recognizes,
     describe=describe,
+    # LayerNormFp32 and its like by their names; EvoNorm and filter response norms cast where they take statistics, for
+    # the sake of half precision.
+    single_precision=("timm.layers",),
     extra="apps",
     healthy=lambda: ("BatchNormAct2d", "GroupNormAct", "LayerNorm2d"),
 )

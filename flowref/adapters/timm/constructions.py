@@ -1,8 +1,7 @@
 """Normalization layers of timm: of batches or samples, by mean and standard deviation or by the root mean square.
 
 Left out: EvoNorm, which contains its activation and is affine without it; FrozenBatchNormAct2d, which is affine; SimpleNorm,
-which divides by the standard deviation without subtracting the mean; layers that compute in float32 on purpose, such as
-LayerNormFp32.
+which divides by the standard deviation without subtracting the mean.
 """
 
 from __future__ import annotations
@@ -32,11 +31,13 @@ NORMS: dict[str, tuple[str, dict[str, Any], Shape]] = {
     "LayerNorm": ("LayerNorm", {}, LAST),
     "LayerNorm2d": ("LayerNorm2d", {}, IMAGE),
     "LayerNormExp2d": ("LayerNormExp2d", {}, IMAGE),
+    "LayerNormFp32": ("LayerNormFp32", {}, LAST),
     "LayerNormAct": ("LayerNormAct", {}, LAST),
     "LayerNormAct2d": ("LayerNormAct2d", {}, IMAGE),
     "RmsNorm": ("RmsNorm", {}, LAST),
     "RmsNorm2d": ("RmsNorm2d", {}, IMAGE),
     "RmsNormAct": ("RmsNormAct", {}, LAST),
+    "RmsNorm2dFp32": ("RmsNorm2dFp32", {}, IMAGE),
     "RmsNormAct2d": ("RmsNormAct2d", {}, IMAGE),
     "FilterResponseNormTlu2d": ("FilterResponseNormTlu2d", {}, IMAGE),
     "FilterResponseNormAct2d": ("FilterResponseNormAct2d", {}, IMAGE),

@@ -233,7 +233,14 @@ class Live:
             budget = None if clean is None else BUDGET_FACTOR * clean + BUDGET_FLOOR
             own = derive(seed, stream)
             single = not self.facts.built_here
-            rounding = RandomRounding(magnitude, own, budget=budget, guess_seed=seed, single=single)
+            rounding = RandomRounding(
+                magnitude,
+                own,
+                budget=budget,
+                guess_seed=seed,
+                single=single,
+                meant=self.facts.single_precision,
+            )
             with rounding, arrays_rounded(rounding), self.widening or contextlib.nullcontext():
                 yield
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from flowref.backends.torch.callers import called_within
 from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.exactness import array_of, exact_where
 from flowref.backends.torch.moments import ONE_PASS, one_pass
@@ -54,8 +55,9 @@ class RandomRounding(Dispatch):
     ``magnitude``: half-width of the relative error. ``budget``: the number of operations after
     which `Undecidable` is raised (an iteration that does not converge under noise). ``guess_seed``:
     the seed of the perturbations of float32 numbers, which calls of one run share; ``single``:
-    whether they are perturbed, and float32 results rounded more coarsely. ``operations`` counts
-    what was dispatched.
+    whether they are perturbed, and float32 results rounded more coarsely. ``meant``: modules that
+    compute in float32 on purpose, whose float32 results are always rounded more coarsely.
+    ``operations`` counts what was dispatched.
     """
 
     def __init__(
@@ -66,17 +68,23 @@ class RandomRounding(Dispatch):
         budget: int | None = None,
         guess_seed: int | None = None,
         single: bool = True,
+        meant: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self.magnitude = magnitude
         # Noise below the rounding of float32 is noise for float64.
-        self.double = single and magnitude < SINGLE
-        self.coarse = magnitude * FINER if self.double else magnitude
+        fine = magnitude < SINGLE
+        self.double = single and fine
+        self.coarse = magnitude * FINER if fine else magnitude
+        self.meant = meant if fine else ()
         self.guess_seed = seed if guess_seed is None else guess_seed
         # Tensors that the code itself cast from float64 to float32, and their results; whether the
         # current operation has such inputs.
         self.narrowed: Any = WeakTensorKeyDictionary() if self.double else {}
         self.narrowing = False
+        # The same for tensors that a module of ``meant`` cast.
+        self.deliberate: Any = WeakTensorKeyDictionary() if self.meant else {}
+        self.deliberately = False
         self.budget = budget
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.pool = np.empty(0)
@@ -104,9 +112,11 @@ class RandomRounding(Dispatch):
 
     def magnitude_of(self, array: Any) -> float:
         """The half-width of the relative error of results of the array's dtype. Results that the
-        code itself casts to float32 get the noise of float64: its cast is not exempt.
+        code itself casts to float32 get the noise of float64: its cast is not exempt, unless it is
+        meant.
         """
-        coarse = array.dtype == np.float32 and not self.narrowing
+        single = array.dtype == np.float32 and not self.narrowing
+        coarse = single and (self.double or self.deliberately)
         return self.coarse if coarse else self.magnitude
 
     def unrounded_guess(self, array: Any) -> Any:
@@ -152,23 +162,36 @@ class RandomRounding(Dispatch):
         if self.budget is not None and self.operations > self.budget:
             raise Undecidable("an iteration did not settle under random rounding")
         rule = RULES.get(id(func)) or rule_of(func)
-        self.narrowing = False
+        self.narrowing = self.deliberately = False
         self.busy += 1  # its own arrays are not those of the audited code
         try:
-            if self.double:
-                if _any_float32(args):
-                    self.narrowing = any(map(self._was_narrowed, args))
-                    args = self._entering(func, rule.name, args, named)
-                elif named and named.get("dtype") is torch.float32:
-                    self.narrowing = any(map(_is_float64, args))
+            if self.double or self.meant:
+                args = self._single_precision(func, rule.name, args, named)
             out = func(*args, **named) if rule.exact else self._run_rounded(func, rule, args, named)
-            if self.narrowing:
+            if self.narrowing or self.deliberately:
+                results = self.narrowed if self.narrowing else self.deliberate
                 for value in out if isinstance(out, (tuple, list)) else (out,):
                     if _is_float32(value):
-                        self.narrowed[value] = True
+                        results[value] = True
             return out
         finally:
             self.busy -= 1
+
+    def _single_precision(
+        self, func: Any, name: str, args: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        """The arguments of an operator, and whether float32 numbers among them or among its results come
+        from a cast.
+        """
+        if _any_float32(args):
+            self.narrowing = self.double and any(_among(value, self.narrowed) for value in args)
+            meant = any(_among(value, self.deliberate) for value in args)
+            self.deliberately = meant and not self.narrowing
+            return self._entering(func, name, args, named) if self.double else args
+        if named and named.get("dtype") is torch.float32 and any(map(_is_float64, args)):
+            self.deliberately = bool(self.meant) and called_within(self.meant)
+            self.narrowing = self.double and not self.deliberately
+        return args
 
     def _run_rounded(
         self, func: Any, rule: Rule, args: tuple[Any, ...], named: Mapping[str, Any]
@@ -215,14 +238,6 @@ class RandomRounding(Dispatch):
             value if alias else self._meant(value)
             for value, alias in zip(args, written, strict=False)
         )
-
-    def _was_narrowed(self, value: Any) -> bool:
-        """Whether an argument depends on what the code itself cast to float32."""
-        if not self.narrowed:
-            return False
-        if isinstance(value, (tuple, list)):
-            return any(map(self._was_narrowed, value))
-        return isinstance(value, torch.Tensor) and value in self.narrowed
 
     def _meant(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -361,6 +376,15 @@ def _any_float32(values: Any) -> bool:
         elif kind not in PLAIN and _is_float32(value):
             return True
     return False
+
+
+def _among(value: Any, tensors: Any) -> bool:
+    """Whether an argument is one of some tensors, or holds one."""
+    if not tensors:
+        return False
+    if isinstance(value, (tuple, list)):
+        return any(_among(one, tensors) for one in value)
+    return isinstance(value, torch.Tensor) and value in tensors
 
 
 def _is_float32(value: Any) -> bool:

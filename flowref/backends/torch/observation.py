@@ -193,7 +193,7 @@ def _float32_moves_results(
         with (
             _lent(live, training) as obj,
             circumstances,
-            Narrowing(magnitude, derive(live.seed, 19), sums) as mode,
+            Narrowing(magnitude, derive(live.seed, 19), sums, live.facts.single_precision) as mode,
         ):
             out = as_mapped(name, function(obj, *input_tensors(live, inputs)))
             if not mode.disturbed:

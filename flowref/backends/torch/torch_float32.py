@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from flowref.backends.torch.callers import called_within
 from flowref.backends.torch.dispatch import Dispatch
 from flowref.backends.torch.rules import operator_rule
 from flowref.model import Undecidable
@@ -169,12 +170,15 @@ class Narrowing(Dispatch):
     ``magnitude``.
 
     Constants that were never wider count as exact, and are unchanged. ``sums``: whether float32
-    accumulators of wider values count. ``disturbed`` counts results.
+    accumulators of wider values count. ``disturbed`` counts results. ``meant``: modules that narrow on
+    purpose, with their submodules; what user code casts counts, whatever it calls next.
     """
 
-    def __init__(self, magnitude: float, seed: int, sums: bool = True) -> None:
+    def __init__(
+        self, magnitude: float, seed: int, sums: bool = True, meant: tuple[str, ...] = ()
+    ) -> None:
         super().__init__()
-        self.magnitude, self.sums = magnitude, sums
+        self.magnitude, self.sums, self.meant = magnitude, sums, meant
         self.generator = np.random.Generator(np.random.SFC64(seed))
         self.disturbed = 0
         # Float32 results of wider values, kept alive so that their ids stay valid.
@@ -186,6 +190,8 @@ class Narrowing(Dispatch):
         inputs = [value for value in _tensors(args) if value.is_floating_point()]
         if not any(value.dtype != torch.float32 or id(value) in self.narrowed for value in inputs):
             return out
+        if self.meant and self._narrows(inputs, out) and called_within(self.meant):
+            return out
         name = func.overloadpacket.__name__
         if not self.sums and name in ADDED:
             return out
@@ -195,6 +201,12 @@ class Narrowing(Dispatch):
         exact = operator_rule(func).exact
         results = [self._disturbed(value, cast, exact) for value in _flattened_list((out,))]
         return type(out)(results) if isinstance(out, (tuple, list)) else results[0]
+
+    def _narrows(self, inputs: list[torch.Tensor], out: Any) -> bool:
+        """Whether a result is float32, and no input was narrowed before."""
+        return any(value.dtype == torch.float32 for value in _tensors((out,))) and not any(
+            id(value) in self.narrowed for value in inputs
+        )
 
     def _disturbed(self, value: Any, cast: bool, exact: bool) -> Any:
         if (

@@ -96,6 +96,7 @@ def quotient(
     direction: Array,
     support: Support | None,
     heavy: bool = False,
+    together: bool = False,
 ) -> Quotient:
     """Central differences at several steps: the derivative, its error estimate, and where it can
     be trusted.
@@ -103,7 +104,8 @@ def quotient(
     $D = (4 D_{h/2} - D_h)/3$ has error $O(h^4)$; the two successive estimates that agree best are
     used, and their distance is the error. If the one-sided quotients do not converge to each other
     as steps shrink, the point is on or next to a kink and is not compared. ``measure``: points
-    ``(n, ...)`` to ``(n,)``.
+    ``(n, ...)`` to ``(n,)``; ``together``: it is called once, with ``(k n, ...)``, all points after
+    one shift before those after the next.
     """
     rows = len(x)
     inside = np.ones(rows, dtype=bool)
@@ -114,14 +116,14 @@ def quotient(
     # Points that would leave the support are not moved: one of them would make the call reject the
     # batch.
     direction = np.where(inside.reshape(-1, *[1] * (x.ndim - 1)), direction, 0.0)
-    here = measure(x)
-    slopes, jumps = [], []
-    for step in FEW_DOWN if heavy else STEPS_DOWN:
-        ahead, behind = measure(x + step * direction), measure(x - step * direction)
-        near_ahead, near_behind = (
-            measure(x + step / 2 * direction),
-            measure(x - step / 2 * direction),
-        )
+    steps = FEW_DOWN if heavy else STEPS_DOWN
+    shifts = [0.0, *(sign * step for h in steps for step in (h, h / 2) for sign in (1, -1))]
+    moved = [x + shift * direction if shift else x for shift in shifts]
+    calls = [np.concatenate(moved)] if together else moved
+    measured = np.concatenate([measure(points) for points in calls]).reshape(len(moved), rows)
+    here, slopes, jumps = measured[0], [], []
+    for index, step in enumerate(steps):
+        ahead, behind, near_ahead, near_behind = measured[4 * index + 1 : 4 * index + 5]
         wide, narrow = (ahead - behind) / (2 * step), (near_ahead - near_behind) / step
         slopes.append((4 * narrow - wide) / 3)
         jumps.append(np.abs((ahead - here) / step - (here - behind) / step))

@@ -76,11 +76,14 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         raise Unsupported("its log-det is a constant")
 
     def measure(at: Array) -> Array:
-        result = probe.at(at)()
+        every = np.tile(np.arange(rows), len(at) // rows)
+        result = probe.rows(every).at(at)()
         if of == "log-det":
-            return row_log_dets(result, rows)
+            return row_log_dets(result, len(at))
         return np.asarray(
-            (np.asarray(result.value, dtype=np.float64) * weights).reshape(rows, -1).sum(1)
+            (np.asarray(result.value, dtype=np.float64) * weights[every])
+            .reshape(len(at), -1)
+            .sum(1)
         )
 
     support = flow.density_support if which == "log_prob" else flow.domain
@@ -88,7 +91,10 @@ def gradient_residual(flow: Pulling, batch: Batch, which: str, of: str) -> Resid
         points, unit_directions(points.shape, batch.seed) * (1 + np.abs(points)), support
     )
     with np.errstate(all="ignore"):
-        difference = quotient(measure, points, direction, support, sparing(flow, LENGTHY))
+        lengthy = sparing(flow, LENGTHY)
+        # A solver takes its steps once for all rows, and the same at all points that are compared.
+        together = lengthy and not (sparing(flow) or flow.certainty.coupled)
+        difference = quotient(measure, points, direction, support, lengthy, together)
     slope = difference.slope
     cotangents = (weights, None) if of == "value" else (None, weights)
     try:

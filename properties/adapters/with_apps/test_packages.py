@@ -57,6 +57,8 @@ KNOWN = [
     ("timm:BatchNormAct2d", "batch-norm/train-map[reference]", Status.HOLDS),
     ("timm:GroupNormAct", "sample-norm/formula", Status.HOLDS),
     ("timm:RmsNorm2d", "sample-norm/formula", Status.HOLDS),
+    ("timm:LayerNormFp32", "sample-norm/formula", Status.HOLDS),
+    ("timm:LayerNormFp32", "dtype/follows", Status.HOLDS),
     ("torch_geometric:HeteroBatchNorm", "batch-norm/gradient", Status.VIOLATED),
     ("torch_geometric:BatchNorm", "batch-norm/gradient", Status.HOLDS),
     ("torch_geometric:InstanceNorm[tracked]", "effects/graphs", Status.VIOLATED),
@@ -70,6 +72,7 @@ KNOWN = [
     ("flow_matching:ODESolver", "gradient/input[value]", Status.VIOLATED),
     ("flow_matching:ODESolver", "density/mass", Status.HOLDS),
     ("diffusers:DDIM", "map/inverse", Status.HOLDS),
+    ("diffusers:DDIM", "dtype/follows", Status.HOLDS),
     ("diffusers:DDIM[linspace]", "map/inverse", Status.VIOLATED),
     ("diffusers:DDIMInverse", "map/inverse", Status.HOLDS),
 ]
@@ -77,6 +80,13 @@ KNOWN = [
 OTHERWISE = (
     "timm:*", "torch_geometric:*BatchNorm*", "flow_matching:AffineProbPath[[]*, *", "flow_matching:ScheduleTransformedModel*",
 )  # fmt: skip
+
+
+def module(name: str) -> Any:
+    """A module of a package; skips where it is not installed. Packages that are imported call what torch deprecates."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name)
 
 
 def built(component: Component) -> object:
@@ -119,7 +129,7 @@ def test_what_is_known_is_found(spec: str, law: str, status: Status) -> None:
 @pytest.mark.parametrize(("factor", "status"), [(1.0, Status.HOLDS), (1.001, Status.VIOLATED)])
 def test_a_velocity_is_the_derivative_of_its_path(factor: float, status: Status) -> None:
     """Of a matcher that a user derives, too."""
-    base: Any = pytest.importorskip("torchcfm").ConditionalFlowMatcher
+    base: Any = module("torchcfm").ConditionalFlowMatcher
 
     def velocity(self: Any, x0: Any, x1: Any, t: Any, xt: Any) -> Any:
         return factor * base.compute_conditional_flow(self, x0, x1, t, xt)
@@ -138,7 +148,7 @@ def test_a_velocity_is_the_derivative_of_its_path(factor: float, status: Status)
 )
 def test_a_scheduler_states_its_derivatives(factor: float, law: str, status: Status) -> None:
     """Of one that a user derives, too."""
-    of: Any = pytest.importorskip("flow_matching.path.scheduler")
+    of: Any = module("flow_matching.path.scheduler")
 
     def at_time(self: Any, t: Any) -> Any:
         at = of.CosineScheduler.__call__(self, t)
@@ -173,7 +183,7 @@ def test_variances_of_outcomes_are_scaled_by_the_squared_slope(
     power: int, back: int, law: str, status: Status
 ) -> None:
     """In both directions, also if a wrong variance comes back."""
-    base: Any = importlib.import_module("botorch.models.transforms.outcome").OutcomeTransform
+    base: Any = module("botorch.models.transforms.outcome").OutcomeTransform
 
     def forward(self: Any, Y: Any, Yvar: Any = None, X: Any = None) -> Any:
         return self.slope * Y, None if Yvar is None else Yvar * self.slope**power
@@ -190,7 +200,7 @@ def test_variances_of_outcomes_are_scaled_by_the_squared_slope(
 @pytest.mark.parametrize(("back", "status"), [(0.5, Status.HOLDS), (2.0, Status.VIOLATED)])
 def test_a_transform_from_the_base_class_has_an_inverse(back: float, status: Status) -> None:
     """Its untransform, whether it is one or not."""
-    base: Any = importlib.import_module("botorch.models.transforms.input").InputTransform
+    base: Any = module("botorch.models.transforms.input").InputTransform
     methods = {
         "transform": lambda _, X: X.sign() * X.square(),
         "untransform": lambda _, X: X.sign() * X.abs() ** back,
@@ -214,9 +224,7 @@ def test_a_transform_from_the_base_class_has_an_inverse(back: float, status: Sta
 )
 def test_an_estimator_that_a_user_derives_is_checked(defect: str, law: str, status: Status) -> None:
     """Draws belong to their conditions, and the loss is minus the log-density."""
-    base: Any = importlib.import_module(
-        "sbi.neural_nets.estimators.base"
-    ).ConditionalDensityEstimator
+    base: Any = module("sbi.neural_nets.estimators.base").ConditionalDensityEstimator
 
     def log_prob(self: Any, input: Any, condition: Any) -> Any:
         return torch.distributions.Normal(self.net(condition), 0.8).log_prob(input).sum(-1)
@@ -242,7 +250,7 @@ def test_an_estimator_that_a_user_derives_is_checked(defect: str, law: str, stat
 @pytest.mark.parametrize("every", [False, True])
 def test_graphs_of_a_derived_norm_are_rows(every: bool) -> None:
     """Nodes of other graphs do not count."""
-    base: Any = importlib.import_module("torch_geometric.nn.norm").GraphNorm
+    base: Any = module("torch_geometric.nn.norm").GraphNorm
 
     def forward(self: Any, x: Any, batch: Any = None, batch_size: Any = None) -> Any:
         batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
@@ -253,3 +261,25 @@ def test_graphs_of_a_derived_norm_are_rows(every: bool) -> None:
     own = type("Own", (base,), {"forward": forward})(4)
     expected = Status.VIOLATED if every else Status.HOLDS
     assert flowref.check(own, "same/rows").status is expected
+
+
+@pytest.mark.skipif("timm" not in INSTALLED, reason="timm is not installed")
+@pytest.mark.parametrize(
+    ("own", "status"), [(False, Status.HOLDS), (True, Status.VIOLATED)], ids=["timm's", "its own"]
+)
+@pytest.mark.parametrize("within", [False, True], ids=["derived", "part"])
+def test_single_precision_of_a_package_is_meant(within: bool, own: bool, status: Status) -> None:
+    """In a class that derives from its class, and in one that contains its object; a cast of the user's is a bug."""
+    base: Any = module("timm.layers").EvoNorm2dB0
+
+    def forward(self: Any, x: Any) -> Any:
+        y = x + self.norm(x) if within else base.forward(self, x)
+        return y.float().to(x.dtype) if own else y
+
+    members = {"forward": forward, "__flow__": {"version": 1, "event": (4, 2, 3)}}
+    model: Any = type("Own", (torch.nn.Module if within else base,), members)(
+        *() if within else (4,)
+    )
+    if within:
+        model.norm = base(4)
+    assert flowref.check(model, "dtype/follows").status is status

@@ -217,6 +217,16 @@ def test_a_layer_that_is_not_built_is_refused() -> None:
         loading.snapshot(keras.layers.BatchNormalization())
 
 
+def test_a_layer_of_several_arguments_is_built_with_the_shape_of_each() -> None:
+    """A network with conditions, as BayesFlow's."""
+
+    def build(self: Any, xz_shape: Any, conditions_shape: Any = None) -> None: ...
+
+    network = type("Network", (keras.Layer,), {"build": build})()
+    with pytest.raises(TargetError, match=r"conditions_shape=\(None, 2\) if it is called with"):
+        loading.snapshot(network)
+
+
 def test_layers_are_taken_as_they_are() -> None:
     """A live layer is snapshotted: what happens to it later is none of the target's."""
     layer = layers.batch_norm()
