@@ -69,10 +69,11 @@ def draw_at(live: Live, name: str, x: Array, seed: int, context: Array | None = 
 
 
 def call_op_by_op(live: Live, name: str, *inputs: Any) -> Array:
-    """Calls another method, eagerly."""
-    function = live.dialect.function(name)
+    """Calls another method, eagerly; one that draws with a key made of the seed."""
+    function, (asked, seed) = live.dialect.function(name), arguments(name, inputs, {})
     with live.calling():
-        out = function(live.object, *[as_jax_array(live, value) for value in inputs])
+        key = () if seed is None else (jax.random.key(seed % 2**32),)
+        out = function(live.object, *[as_jax_array(live, value) for value in asked], *key)
         return np.asarray(out)
 
 

@@ -17,6 +17,7 @@ from rows import one_of_each
 
 MOMENTS, SCHEDULE, RATES = "process/moments", "process/schedule", "process/rates"
 FUNCTIONS, CONVERSIONS = "process/schedule[functions]", "process/conversions"
+PRIOR = "process/prior"
 
 
 def batch_mul(a: Any, b: Any) -> Any:
@@ -47,7 +48,7 @@ class Preserving:
 
     def prior_sampling(self, rng: Any, shape: Any) -> Any:
         """Noise."""
-        return jax.random.normal(rng, shape)
+        return (1.2 if self.wrong else 1.0) * jax.random.normal(rng, shape)
 
     def prior_logp(self, z: Any) -> Any:
         """Its log-density."""
@@ -131,6 +132,7 @@ class Ratio(eqx.Module):  # type: ignore[misc]  # equinox is not looked into
 
 FORMS = (
     (Preserving, MOMENTS),
+    (Preserving, PRIOR),
     (OneEvent, MOMENTS),
     (Steps, SCHEDULE),
     (Steps, CONVERSIONS),

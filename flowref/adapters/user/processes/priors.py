@@ -24,15 +24,21 @@ from flowref.adapters.user.processes.time_functions import (
 
 LOG_DENSITY = re.compile(r"(get|compute)?(prior(logp|logprob|logpdf|logdensity)|logprior)")
 DRAWS = re.compile(r"prior(sampling|samples?)|(sample|draw)(from)?prior")
-SHAPE = re.compile(r"shape|sizes?|sampleshape")
+SHAPE, KEY = re.compile(r"shape|sizes?|sampleshape"), re.compile(r"(prng|rng)?key|rng")
 
 
 def prior_of(obj: Any) -> dict[str, Any]:
     """The prior of an object as a call of a dialect; empty unless it has its log-density."""
     methods = {name: normalized_name(name) for name in dict.fromkeys(own_callables(obj))}
-    single = {name: word for name, word in methods.items() if len(_needed(obj, name)) == 1}
-    density = next((name for name, word in single.items() if LOG_DENSITY.fullmatch(word)), "")
-    draws = next((name for name, word in single.items() if DRAWS.fullmatch(word)), "")
+    density = next(
+        (
+            name
+            for name, word in methods.items()
+            if LOG_DENSITY.fullmatch(word) and len(_needed(obj, name)) == 1
+        ),
+        "",
+    )
+    draws = next((one for one, word in methods.items() if DRAWS.fullmatch(word)), "")
     equation = equation_of(obj).get("moments")
     deviation = equation and equation.keywords["parts"][PARTS.index("deviation")]
     for event in EVENTS if density else ():
@@ -51,10 +57,12 @@ def _needed(obj: Any, method: str) -> Sequence[str]:
 
 
 def _draws_points(obj: Any, method: str, points: Any) -> bool:
-    if not SHAPE.fullmatch(normalized_name(_needed(obj, method)[0])):
+    names = [normalized_name(one) for one in _needed(obj, method)]
+    others = [one for one in names if not KEY.fullmatch(one)]
+    if len(others) != 1 or not SHAPE.fullmatch(others[0]):
         return False
-    try:
-        return bool(_drawn(obj, method, points).shape == points.shape)
+    try:  # one with a key is tried where there is a key
+        return len(names) > 1 or bool(_drawn(obj, method, points, None).shape == points.shape)
     except Exception:  # it takes another shape
         return False
 
@@ -64,15 +72,23 @@ def _log_density(obj: Any, method: str, points: Any) -> Any:
     return plain_array(obj, getattr(obj, method)(given)).reshape(len(points))
 
 
-def _drawn(obj: Any, method: str, points: Any) -> Any:
-    return plain_array(obj, getattr(obj, method)(points.shape))
+def _drawn(obj: Any, method: str, points: Any, key: Any) -> Any:
+    keyed = [KEY.fullmatch(normalized_name(one)) for one in _needed(obj, method)]
+    return plain_array(obj, getattr(obj, method)(*(key if one else points.shape for one in keyed)))
 
 
 def prior(
-    obj: Any, x: Any, names: tuple[str, str], deviation: TimeReading | None, event: Sequence[int]
+    obj: Any,
+    x: Any,
+    key: Any = None,
+    *,
+    names: tuple[str, str],
+    deviation: TimeReading | None,
+    event: Sequence[int],
 ) -> Any:
     """The log-density of a prior at x ``(n, 4)``, as many draws of it, and the deviation of the noise at the
-    end, the first or the last time, whichever has more: ``(n, 3, 4)``, nan for missing ones.
+    end, the first or the last time, whichever has more: ``(n, 3, 4)``, nan for missing ones. ``key``: of the
+    draws, in a framework that has random keys.
     """
     x = plain_array(obj, x)
     points, (density, draws) = x.reshape(-1, *event), names
@@ -83,7 +99,7 @@ def prior(
     ]
     found = [
         for_each(_log_density(obj, density, points), points),
-        _drawn(obj, draws, points) if draws else nothing,
+        _drawn(obj, draws, points, key) if draws else nothing,
         np.fmax(*ends),
     ]
     return np.stack([one.reshape(x.shape) for one in found], 1)
