@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
+pytest.importorskip("equinox", reason="the modules are equinox's")
+
 from flowref import checking, registry
 from flowref.loading.recipe import Recipe, recipe_of
 from flowref.model import Status, TargetError

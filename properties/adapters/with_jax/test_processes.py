@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("jax", reason="what is JAX's is checked where JAX is installed")
+pytest.importorskip("equinox", reason="the modules are equinox's")
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import pytest
 
 from flowref import check
 from flowref.adapters.user.jax.adapter import recognizes
