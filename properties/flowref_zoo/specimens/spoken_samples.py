@@ -56,5 +56,23 @@ def base(defect: str = "") -> nn.Module:
     return Base(defect)
 
 
+class Named(Base):
+    """A base whose code names what its forward returns."""
+
+    def forward(self, num_samples: int = 1) -> tuple[Any, Any]:
+        """Points with their log-densities."""
+        z, log_p = super().forward(num_samples)
+        return z, log_p
+
+
+def named(defect: str = "") -> nn.Module:
+    """A density whose forward draws, and names."""
+    return Named(defect)
+
+
 ADDED = {"log-det-added": ("density/change-of-variables[samples]",)}
-SPECIMENS = (Specimen("field?beside=sample", ADDED), Specimen("base?beside=forward", ADDED))
+SPECIMENS = (
+    Specimen("field?beside=sample", ADDED),
+    Specimen("base?beside=forward", ADDED),
+    Specimen("named", ADDED),
+)

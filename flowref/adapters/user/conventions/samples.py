@@ -13,7 +13,14 @@ import numpy as np
 from flowref.adapters.user import calls
 from flowref.adapters.user.conventions import method_calls, signatures
 from flowref.adapters.user.conventions.call_forms import Chosen
-from flowref.adapters.user.conventions.names import BESIDE_SAMPLES, normalized_name
+from flowref.adapters.user.conventions.names import (
+    BESIDE_SAMPLES,
+    DENSE,
+    SCORES,
+    USUAL,
+    normalized_name,
+)
+from flowref.adapters.user.conventions.stated_returns import returned_names
 from flowref.model import Dialect, SpecError, nearest
 
 # Parameters for the number of samples, and for their shape.
@@ -24,6 +31,8 @@ COUNTS = frozenset(
     }
 )  # fmt: skip
 SHAPES = frozenset({"sampleshape", "shape", "batchshape", "sizes"})
+# What is returned beside samples if it is their log-density.
+LOG_DENSITIES = {*map(normalized_name, (*USUAL, *DENSE)), "logsumexp"} - {normalized_name(SCORES)}
 # Values of ?sample= for the result.
 LAST, SQUEEZE = "last", "squeeze:"
 
@@ -211,7 +220,7 @@ def settle_sample_log_prob(
 ) -> tuple[Dialect, tuple[str, ...]]:
     """The dialect with a method that draws samples with their log-densities, as many as requested or one
     per context, and remarks. The method is identified by name; `Ambiguous` is raised if the name does not
-    say what the numbers are.
+    say what the numbers are. They are log-densities if each return statement names them so.
     """
     named = chosen.get("beside", "")
     if dialect.log_prob is None or dialect.sample_log_prob is not None or named == "none":
@@ -227,7 +236,11 @@ def settle_sample_log_prob(
     # Where forward is no map, it may draw from a base.
     drawing = (calls.method_of(dialect.sample), "" if dialect.forward else "forward")
     for method in filter(None, drawing):
-        if _add_sample_log_prob(obj, dialect, x, None, (method,)) is not dialect:
+        found = _add_sample_log_prob(obj, dialect, x, None, (method,))
+        names = set(returned_names(getattr(obj, method), 1))
+        if found is not dialect and names and names <= LOG_DENSITIES:
+            return found, (f"log-densities of samples: {method}()",)
+        if found is not dialect:
             words = f"{method}() returns numbers with its points, which are not tested: say ?beside={method}"
             return dialect, (f"{words} where they are log-densities",)
     return dialect, ()
