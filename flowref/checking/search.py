@@ -62,6 +62,9 @@ from flowref.model.budget import BudgetExceeded, current_budget, limited_budget
 TRAINED_FROM, SCANNED = 3, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
+# Further directions in which the weights of cheap subjects are moved, and how far at least: all examples of the
+# schedule are moved in one direction, and what a bug needs of the weights lies in one of ten or twenty.
+DIRECTIONS, MOVED = 12, 0.3
 # The largest entry of ordinary points; an undeclared domain may end there.
 ORDINARY = 16.0
 # A new object that was never perturbed may be the identity.
@@ -150,10 +153,12 @@ def _searched(search: Search, subject: Subject, name: str) -> Verdict:
         trains = moving and trained_for(law, subject, settings)
         if trains:
             search.visit(replace(TRAINED, batch=min(TRAINED.batch, law.size)))
-        if law.lines:
+        if law.scanned:
             search.scan(Example(0.0, 0, "lines", SCANNED))
             if trains and subject.operations <= SCANNED_OPERATIONS:
                 search.scan(replace(TRAINED, reach="lines", seed=SCANNED))
+        if moving and screened_at_weights(law, subject, settings):
+            search.screen_weights(law.scales)
         if str(search.target) == name and visits(law) and law.direction == "forward":
             search.at_data(data_of(search.target, settings), trains)
         search.report_minor_violation()
@@ -173,8 +178,14 @@ def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
     """Whether a law visits the trained state: its effort allows it, it visits perturbed weights or
     lines, and training is affordable.
     """
-    moves = law.history == "warm" and (len(law.scales) > 1 or law.lines) and not settings.quick
+    moves = law.history == "warm" and (len(law.scales) > 1 or law.scanned) and not settings.quick
     return moves and law.effort >= TRAINED_FROM and affords_training(subject, settings)
+
+
+def screened_at_weights(law: Law, subject: Subject, settings: Settings) -> bool:
+    """Whether a law is measured at weights in further directions, at few points each."""
+    cheap = subject.operations <= SCANNED_OPERATIONS and not settings.quick
+    return law.scanned and cheap and subject.trainable and max(law.scales) >= MOVED
 
 
 def _domain_is_certain(subject: Subject) -> bool:
@@ -240,7 +251,7 @@ class Search:
         self.visit(example)
         if trains:
             self.visit(replace(example, trained=True))
-        if self.law.lines:
+        if self.law.scanned:
             self.scan(ALL)
 
     def _points(self, subject: Subject, example: Example) -> Batch:
@@ -372,6 +383,19 @@ class Search:
         with contextlib.suppress(BudgetExceeded):
             self._scan(example)
 
+    def screen_weights(self, scales: Sequence[float]) -> None:
+        """Measure the law at weights in further directions; only conspicuous points are judged, and none
+        counted. Raises: `Violated`.
+        """
+        moved = [scale for scale in scales if scale >= MOVED]
+        tally, self.tally = self.tally, Tally()
+        try:
+            for number in range(DIRECTIONS):
+                scale = moved[number % len(moved)]
+                self.scan(Example(scale, 7, "wide", SCANNED + number, build=SCANNED + number))
+        finally:
+            self.tally = tally
+
     def _scan(self, example: Example) -> None:
         condition = self._condition(example)
         subject = self._subject(condition, example)
@@ -381,8 +405,10 @@ class Search:
             region, derived = self.law.points, self.law.local or "jacobian" in self.law.needs
             batch = all_rows(subject, self.data, example.seed, region, derived)
             batch = batch.rows(slice(0, self.layout.rows))
-        else:
+        elif example.reach == "lines":
             batch = scan(subject, self.law.points, example.seed)
+        else:
+            batch = self._points(subject, example)
         if not len(batch.x):
             return
         measurement = self._measured(subject, batch, condition)

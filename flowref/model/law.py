@@ -225,7 +225,8 @@ class Law:
     ``rebuild``: measured on a larger build, if the target promises under this name which option sets its
         number of features; ``features``: that number, 0 for several hundred. Targets that cannot be built
         so are skipped;
-    ``lines``: measured on a line scan as well (see `checking.line_scan`), for cheap laws of single points;
+    ``scanned``: measured on a line scan (see `checking.line_scan`) and at weights in further directions as well,
+        for cheap laws of single points;
     ``key``: seeds the random numbers; the first id that the law had;
     ``picture(subject, point)``: the figure of a violation, measured once when it is recorded;
     ``echo``: for a law that compares a call with itself in another manner: the noise of the residual, from
@@ -264,7 +265,7 @@ class Law:
     arbitrate: Callable[[Subject, Batch], tuple[dict[str, Any], str]] | None = None
     rebuild: str | None = None
     features: int = 0
-    lines: bool = False
+    scanned: bool = False
     source: str = ""
     version: int = 1
     key: str = ""

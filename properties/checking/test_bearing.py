@@ -126,7 +126,7 @@ def test_that_weights_were_never_moved_is_told(
     """Of a heavy object that bears no moving: what was built may be the identity."""
     target = registry.parse_target("nflows:AffineCouplingTransform")
     monkeypatch.setattr("flowref.checking.plan.bearable", lambda *_: 0.0)
-    law = replace(registry.find_law("map/inverse[latents]"), effort=1, lines=False)
+    law = replace(registry.find_law("map/inverse[latents]"), effort=1, scanned=False)
     search = Search(target, law, Settings(), Plan(rows=rows))
     with limited_budget(Budget()):
         verdict = _searched(search, loading.load(target), str(target))

@@ -88,7 +88,7 @@ def test_a_scan_has_one_context() -> None:
 
 def checked(shelf: Shelf, residual: Any, **details: Any) -> tuple[Standin, Verdict]:
     """The verdict on a law that is scanned."""
-    standin = Standin(residual, features=2, details={"effort": 2, "lines": True, **details})
+    standin = Standin(residual, features=2, details={"effort": 2, "scanned": True, **details})
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
     return standin, pair_verdict(TARGET, standin.law)
 
@@ -128,7 +128,7 @@ def test_a_value_that_is_wrong_at_one_number_is_found(
     standin = AtPoint(
         lambda batch: 1e-3 * (batch.x == OWN).any(1),
         features=2,
-        details={"effort": 2, "lines": True, "local": local},
+        details={"effort": 2, "scanned": True, "local": local},
     )
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
     assert pair_verdict(TARGET, standin.law).status is status
@@ -148,7 +148,7 @@ class Jump(Standin):
 def test_a_jump_is_no_value_that_is_wrong_alone(shelf: Shelf) -> None:
     """Where noise finds now one side and now the other, rounding decides."""
     standin = Jump(lambda batch: np.zeros(len(batch.x)), features=2)
-    standin.details = {"effort": 2, "lines": True, "local": False}
+    standin.details = {"effort": 2, "scanned": True, "local": False}
     shelf.put(lambda condition: replace(standin.subject, numbers=lambda: (OWN,)))
     assert pair_verdict(TARGET, standin.law).status is Status.HOLDS
 

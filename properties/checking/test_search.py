@@ -346,7 +346,7 @@ def test_the_quick_profile_measures_moved_weights(shelf: Shelf, held: bool) -> N
         ({"effort": 3}, True),
         ({"effort": 2}, False),
         ({"effort": 3, "scales": (0.0,)}, False),
-        ({"effort": 3, "scales": (0.0,), "lines": True}, True),
+        ({"effort": 3, "scales": (0.0,), "scanned": True}, True),
         ({"effort": 3, "history": "fresh"}, False),
     ],
 )

@@ -32,7 +32,7 @@ def distance_outside_support(support: Support, values: Array) -> tuple[Array, Ar
 @law(
     "map/domain[preimage]",
     key="bijection/back-into-domain",
-    lines=True,
+    scanned=True,
     points="latents",
     local=False,
     applies=ends_of_domain,

@@ -53,7 +53,7 @@ ULPS, RESOLVED = {"float64": 2.0**-43, "float32": 2.0**-18}, 1e-3
     "map/finite",
     key="bijection/finite",
     version=4,
-    lines=True,
+    scanned=True,
     tolerance=EXACT,
     local=False,
     effort=4,

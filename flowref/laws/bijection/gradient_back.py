@@ -47,6 +47,7 @@ def goes_straight_back(flow: Flow) -> bool:
     "gradient/finite[inverse]",
     key="bijection/inverse-gradient-finite",
     points="latents",
+    scanned=True,
     tolerance=EXACT,
     local=False,
     effort=2,

@@ -40,7 +40,7 @@ def solves_nothing(flow: Flow) -> bool:
 @law(
     "map/inverse[gap]",
     key="bijection/no-gap",
-    lines=True,
+    scanned=True,
     tolerance=EXACT,
     local=False,
     effort=2,

@@ -40,7 +40,7 @@ EXAMINED = 6
 @law(
     "map/one-to-one[orientation]",
     key="bijection/orientation",
-    lines=True,
+    scanned=True,
     effort=4,
     size=16,
     source="the determinant of a diffeomorphism vanishes nowhere, and so keeps its sign on a connected set",
@@ -131,7 +131,7 @@ def signs(flow: Differentiable, x: Array, context: Array | None) -> Array:
     "map/singular-jacobian",
     key="bijection/honest-zero",
     about=VOLUME,
-    lines=True,
+    scanned=True,
     tolerance=EXACT,
     local=False,
     effort=4,

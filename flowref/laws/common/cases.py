@@ -171,7 +171,7 @@ def lighter(flow: Flow) -> bool:
 TRAIN = Case(
     "train",
     "In train mode",
-    {"mode": "train", "effort": 1, "scales": NEARBY, "lines": False},
+    {"mode": "train", "effort": 1, "scales": NEARBY, "scanned": False},
     affords_dozen_calls & mode_matters & rows_alone,
 )
 
@@ -204,7 +204,7 @@ AROUND = {
     "direction": "inverse",
     "effort": 2,
     "scales": NEARBY,
-    "lines": False,
+    "scanned": False,
     "localize_in_parts": False,
 }
 INVERSE = Case("inverse", "The other way round", AROUND, affords_dozen_calls & records)
@@ -229,11 +229,11 @@ NO_GRAD = Case(
 CONTEXT = Case(
     "context",
     "Given a context, which may be left out",
-    {"contextual": True, "effort": 2, "scales": NEARBY, "lines": False},
+    {"contextual": True, "effort": 2, "scales": NEARBY, "scanned": False},
 )
 # For one fixed context, a conditional density is an ordinary density.
 ONE_CONTEXT = Case(
-    "one-context", "At one context", {"one_context": True, "effort": 1, "lines": False}
+    "one-context", "At one context", {"one_context": True, "effort": 1, "scanned": False}
 )
 # Values cached for inference may depend on the context.
 CONTEXT_NO_GRAD = Case(
@@ -245,7 +245,7 @@ CONTEXT_NO_GRAD = Case(
 RESIZED = Case(
     "other-size",
     "At events of another size",
-    {"resized": True, "effort": 1, "scales": NEARBY, "lines": False, "localize_in_parts": False},
+    {"resized": True, "effort": 1, "scales": NEARBY, "scanned": False, "localize_in_parts": False},
     affords_dozen_calls,
 )
 MANY = Case(
@@ -264,7 +264,7 @@ MANY = Case(
 MANY_AWAY = Case(
     "many",
     "Of a thousand points at once",
-    {**MANY.changes, "scales": AWAY, "effort": 2, "lines": False},
+    {**MANY.changes, "scales": AWAY, "effort": 2, "scanned": False},
     light,
 )
 # For laws that make a dozen calls.

@@ -41,6 +41,7 @@ SEEDS, STEPS = 4, 3
 @law(
     "gradient/finite",
     key="hygiene/gradients-finite",
+    scanned=True,
     tolerance=EXACT,
     effort=4,
     scales=NEARBY,

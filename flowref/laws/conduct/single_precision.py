@@ -143,7 +143,7 @@ def float32_agrees(flow: Bijection, batch: Batch) -> Residual:
     effort=4,
     size=16,
     scales=NEARBY,
-    lines=True,
+    scanned=True,
     local=False,
     applies=in_double & used_in_single & not_estimator,
     source="tanh x is 1 in single precision from 9.02 on, and the logarithm of 1 - tanh^2 x is -inf",
