@@ -46,6 +46,7 @@ from flowref.model import (
     Condition,
     FlowrefError,
     Law,
+    Mapped,
     NotJudged,
     Status,
     Subject,
@@ -195,6 +196,20 @@ def _domain_is_certain(subject: Subject) -> bool:
 
 def _all_far_out(batch: Batch) -> bool:
     return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
+
+
+def _is_finite_somewhere(subject: Subject, batch: Batch) -> bool:
+    """Whether a map or a density has a finite result at one of the points at least."""
+    call = subject.calls.get("forward") or subject.calls.get("log_prob")
+    if call is None:
+        return True
+    try:
+        out = call(batch.x, batch.context)
+    except Exception:  # code of users
+        return False
+    parts = (out.value, out.ladj) if isinstance(out, Mapped) else (out,)
+    finite = [np.isfinite(one).reshape(len(batch.x), -1).all(1) for one in parts if one is not None]
+    return bool(np.logical_and.reduce(finite).any())
 
 
 class Violated(Exception):
@@ -409,6 +424,8 @@ class Search:
             batch = scan(subject, self.law.points, example.seed)
         else:
             batch = self._points(subject, example)
+            if not _is_finite_somewhere(subject, batch):  # no weights of such a flow
+                return
         if not len(batch.x):
             return
         measurement = self._measured(subject, batch, condition)

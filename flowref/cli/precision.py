@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -37,15 +38,26 @@ def precision(specs: tuple[str, ...]) -> None:
 
     Exit codes: 0 shown, 2 a target that cannot be read.
     """
-    from flowref import registry
+    from flowref.auditing.selection import select
     from flowref.auditing.worker import undisturbed
     from flowref.checking.precision_card import card
+    from flowref.model import FlowrefError
 
-    for spec in specs:
-        for target in registry.expand(spec):
+    selection = select(specs)
+    problems = [one.message for one in selection.problems]
+    for target in selection.targets:
+        try:
             with undisturbed():
                 found = list(card(target))
-            click.echo("\n".join([str(target), *table(found)]))
+        except FlowrefError as error:
+            if target not in selection.optional:
+                problems.append(str(error))
+            continue
+        click.echo("\n".join([str(target), *table(found)]))
+    for sentence in problems:
+        click.echo(f"flowref: {sentence}", err=True)
+    if problems:
+        sys.exit(2)
 
 
 def table(found: Sequence[Digits]) -> Iterator[str]:

@@ -84,6 +84,13 @@ def test_the_command_shows_a_table() -> None:
     assert shown.output.count("it changes nothing here") == 2
 
 
+def test_a_target_that_cannot_be_read_does_not_hide_the_next() -> None:
+    """Its sentence follows the tables of the others, and the command fails."""
+    shown = CliRunner().invoke(main, ["precision", "torch:Nothing", "torch:TanhTransform"])
+    assert shown.exit_code == 2 and "torch:TanhTransform" in shown.stdout
+    assert "no construction 'Nothing'" in shown.stderr
+
+
 def test_a_target_that_cannot_be_read_is_one_sentence() -> None:
     """As for every command."""
     shown = CliRunner().invoke(main, ["precision", "torch:Nothing"])
