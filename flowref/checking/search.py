@@ -63,9 +63,9 @@ from flowref.model.budget import BudgetExceeded, current_budget, limited_budget
 TRAINED_FROM, SCANNED = 3, 20
 # The operations up to which the trained state is scanned as well.
 SCANNED_OPERATIONS = 1000
-# Further directions in which the weights of cheap subjects are moved, and how far at least: all examples of the
+# Further directions in which the weights of cheap subjects are moved, and how far: all examples of the
 # schedule are moved in one direction, and what a bug needs of the weights lies in one of ten or twenty.
-DIRECTIONS, MOVED = 12, 0.3
+DIRECTIONS, SCREENED = 12, (0.3, 1.0)
 # The largest entry of ordinary points; an undeclared domain may end there.
 ORDINARY = 16.0
 # A new object that was never perturbed may be the identity.
@@ -186,7 +186,12 @@ def trained_for(law: Law, subject: Subject, settings: Settings) -> bool:
 def screened_at_weights(law: Law, subject: Subject, settings: Settings) -> bool:
     """Whether a law is measured at weights in further directions, at few points each."""
     cheap = subject.operations <= SCANNED_OPERATIONS and not settings.quick
-    return law.scanned and cheap and subject.trainable and max(law.scales) >= MOVED
+    return (
+        law.scanned
+        and cheap
+        and subject.trainable
+        and any(scale in SCREENED for scale in law.scales)
+    )
 
 
 def _domain_is_certain(subject: Subject) -> bool:
@@ -199,7 +204,7 @@ def _all_far_out(batch: Batch) -> bool:
 
 
 def _is_finite_somewhere(subject: Subject, batch: Batch) -> bool:
-    """Whether a map or a density has a finite result at one of the points at least."""
+    """Whether a map or a density has finite results at some of the points."""
     call = subject.calls.get("forward") or subject.calls.get("log_prob")
     if call is None:
         return True
@@ -208,8 +213,7 @@ def _is_finite_somewhere(subject: Subject, batch: Batch) -> bool:
     except Exception:  # code of users
         return False
     parts = (out.value, out.ladj) if isinstance(out, Mapped) else (out,)
-    finite = [np.isfinite(one).reshape(len(batch.x), -1).all(1) for one in parts if one is not None]
-    return bool(np.logical_and.reduce(finite).any())
+    return all(np.isfinite(one).any() for one in parts if one is not None)
 
 
 class Violated(Exception):
@@ -402,7 +406,7 @@ class Search:
         """Measure the law at weights in further directions; only conspicuous points are judged, and none
         counted. Raises: `Violated`.
         """
-        moved = [scale for scale in scales if scale >= MOVED]
+        moved = [scale for scale in scales if scale in SCREENED]
         tally, self.tally = self.tally, Tally()
         try:
             for number in range(DIRECTIONS):
