@@ -237,10 +237,10 @@ def settle_sample_log_prob(
     drawing = (calls.method_of(dialect.sample), "" if dialect.forward else "forward")
     for method in filter(None, drawing):
         found = _add_sample_log_prob(obj, dialect, x, None, (method,))
-        names = set(returned_names(getattr(obj, method), 1))
-        if found is not dialect and names and names <= LOG_DENSITIES:
-            return found, (f"log-densities of samples: {method}()",)
         if found is not dialect:
+            names = set(returned_names(getattr(obj, method), 1))
+            if names and names <= LOG_DENSITIES:
+                return found, (f"log-densities of samples: {method}()",)
             words = f"{method}() returns numbers with its points, which are not tested: say ?beside={method}"
             return dialect, (f"{words} where they are log-densities",)
     return dialect, ()
