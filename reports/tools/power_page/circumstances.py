@@ -28,7 +28,7 @@ def _fresh(laws: Sequence[Law]) -> bool:
 
 
 def _batches(laws: Sequence[Law]) -> bool:
-    return any(law.effort >= TRAINED_FROM and (len(law.scales) > 1 or law.lines) for law in laws)
+    return any(law.effort >= TRAINED_FROM and (len(law.scales) > 1 or law.scanned) for law in laws)
 
 
 def _always(laws: Sequence[Law]) -> bool:

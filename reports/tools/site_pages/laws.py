@@ -217,7 +217,7 @@ def _law(
         ("kind", FORCES[law.force]),
         ("promise", f"`{law.promise}`" if law.promise else ""),
         ("tolerance", TOLERANCES[law.tolerance]),
-        ("measured at", points + (", and along lines" if law.lines else "")),
+        ("measured at", points + (", along lines and at further weights" if law.scanned else "")),
         ("state", HISTORIES[law.history]),
         (
             "weights",
