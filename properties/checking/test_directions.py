@@ -38,7 +38,7 @@ class Positive(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.s = nn.Parameter(torch.full((3,), 0.5))
+        self.s = nn.Parameter(torch.full((3,), 0.2))
 
     def forward(self, x: Any) -> tuple[Any, Any]:
         """Value and log-det."""
@@ -62,7 +62,7 @@ def test_one_direction_misses_it() -> None:
     assert checking.pair_verdict(Bump(False), law, Settings()).status is Status.HOLDS
 
 
-@pytest.mark.parametrize("law", ["map/finite", "map/log-det", "map/inverse"])
+@pytest.mark.parametrize("law", ["gradient/finite", "map/log-det", "map/inverse"])
 def test_weights_that_no_flow_has_are_not_judged(law: str) -> None:
     """Nowhere finite, they lie outside of the set that the object expects."""
     assert check(Positive(), law).status is Status.HOLDS
