@@ -20,7 +20,7 @@ from flowref.adapters.user.conventions.names import (
     USUAL,
     normalized_name,
 )
-from flowref.adapters.user.conventions.stated_returns import returned_names
+from flowref.adapters.user.conventions.stated_returns import names_of_entry
 from flowref.model import Dialect, SpecError, nearest
 
 # Parameters for the number of samples, and for their shape.
@@ -238,7 +238,7 @@ def settle_sample_log_prob(
     for method in filter(None, drawing):
         found = _add_sample_log_prob(obj, dialect, x, None, (method,))
         if found is not dialect:
-            names = set(returned_names(getattr(obj, method), 1))
+            names = set(names_of_entry(getattr(obj, method), 1))
             if names and names <= LOG_DENSITIES:
                 return found, (f"log-densities of samples: {method}()",)
             words = f"{method}() returns numbers with its points, which are not tested: say ?beside={method}"

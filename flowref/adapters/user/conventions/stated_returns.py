@@ -200,11 +200,11 @@ def _entry_count(part: Any) -> int:
     return entry_count(part)
 
 
-def returned_names(code: Any, place: int) -> Iterator[str]:
+def names_of_entry(code: Any, place: int) -> Iterator[str]:
     """The normalized name of an entry, a variable's or a function's, in each return statement of several; empty
     where it has none.
     """
-    for entries in _returned_tuples(code):
+    for entries in returned_tuples(code):
         node = entries[place] if len(entries) > place else None
         node = getattr(node, "func", node)
         yield normalized_name(getattr(node, "id", getattr(node, "attr", "")))
@@ -212,11 +212,12 @@ def returned_names(code: Any, place: int) -> Iterator[str]:
 
 def _returned(code: Any) -> Iterator[tuple[str, ...]]:
     """The names in each return statement that returns several names."""
-    for entries in _returned_tuples(code):
+    for entries in returned_tuples(code):
         yield tuple(getattr(one, "id", getattr(one, "attr", "")) for one in entries)
 
 
-def _returned_tuples(code: Any) -> Iterator[list[ast.expr]]:
+def returned_tuples(code: Any) -> Iterator[list[ast.expr]]:
+    """The entries of each return statement that returns several things."""
     tree = code_of(code)
     for node in ast.walk(tree) if tree else ():
         if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):

@@ -16,9 +16,9 @@ import numpy as np
 
 from flowref import backends
 from flowref.adapters.common.distribution_functions import names_in
-from flowref.adapters.common.signatures import code_of
 from flowref.adapters.user.conventions import signatures
 from flowref.adapters.user.conventions.names import normalized_name
+from flowref.adapters.user.conventions.stated_returns import returned_tuples
 from flowref.model.call import TIME_FUNCTIONS
 
 # Parameters that are times; attributes that are the last of them.
@@ -342,12 +342,8 @@ def _entries_of(obj: Any, method: str, form: str, times: Any) -> list[tuple[str,
 
 def returned_texts(obj: Any, method: str) -> list[str]:
     """The entries of the tuple that a method returns, as text; empty if it returns none, or several."""
-    tree = code_of(inspect.unwrap(getattr(obj, method)))
-    found = [
-        [ast.unparse(one) for one in node.value.elts]
-        for node in (ast.walk(tree) if tree else ())
-        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)
-    ]
+    code = inspect.unwrap(getattr(obj, method))
+    found = [[ast.unparse(one) for one in entries] for entries in returned_tuples(code)]
     return found[0] if len(found) == 1 else []
 
 
