@@ -46,7 +46,6 @@ from flowref.model import (
     Condition,
     FlowrefError,
     Law,
-    Mapped,
     NotJudged,
     Status,
     Subject,
@@ -201,19 +200,6 @@ def _domain_is_certain(subject: Subject) -> bool:
 
 def _all_far_out(batch: Batch) -> bool:
     return bool((np.abs(batch.x).reshape(len(batch.x), -1).max(1, initial=0.0) > ORDINARY).all())
-
-
-def _is_finite_somewhere(subject: Subject, batch: Batch) -> bool:
-    """Whether a map or a density has finite results at some of the points."""
-    call = subject.calls.get("forward") or subject.calls.get("log_prob")
-    if call is None:
-        return True
-    try:
-        out = call(batch.x, batch.context)
-    except Exception:  # code of users
-        return False
-    parts = (out.value, out.ladj) if isinstance(out, Mapped) else (out,)
-    return all(np.isfinite(one).any() for one in parts if one is not None)
 
 
 class Violated(Exception):
@@ -428,8 +414,6 @@ class Search:
             batch = scan(subject, self.law.points, example.seed)
         else:
             batch = self._points(subject, example)
-            if not _is_finite_somewhere(subject, batch):  # no weights of such a flow
-                return
         if not len(batch.x):
             return
         measurement = self._measured(subject, batch, condition)
