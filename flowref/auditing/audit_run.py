@@ -301,7 +301,9 @@ class Audit:
             self._enter_all(verdicts, journal=True)
         elif outcome.raised:
             self.schedule.drop(target)
-            problem = Problem(str(target), loading_refusal(target, outcome.raised))
+            problem = Problem(
+                str(target), loading_refusal(target, outcome.raised) + registry.parts_within(target)
+            )
             if target in self.optional and FLOW not in problem.message:  # a declared flow must load
                 self._leave_out(problem)
                 return

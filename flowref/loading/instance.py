@@ -20,6 +20,7 @@ from flowref.loading.factory import attributes
 from flowref.loading.ownership import embedded, embedding, framework
 from flowref.loading.source import Source
 from flowref.model import (
+    PROMISES,
     FlowrefError,
     Shape,
     Target,
@@ -29,6 +30,7 @@ from flowref.model import (
     untraceable,
     user_code_location,
 )
+from flowref.model.promises import canonical
 
 # Phrases in errors about points outside of a domain, and the hint for each.
 OUTSIDE = re.compile(r"\[0|\(0|between|positive|negative|domain|range|interval|support")
@@ -96,12 +98,17 @@ class Instance:
 
 
 def meant(source: Source) -> str:
-    """Options that a factory or class does not accept, each with the parameters it may mean."""
-    ours = registry.OURS
+    """Options that a factory or class does not accept, each with the parameters or the promise it may mean."""
     return "".join(
-        f"; there is no option {name!r}{nearest(name, source.takes()) or nearest(name, ours)}"
+        f"; there is no option {name!r}"
+        + (nearest(name, source.takes()) or promised(name) or nearest(name, registry.OURS))
         for name in source.unknown()
     )
+
+
+def promised(name: str) -> str:
+    """A hint at the promise of this name, or an empty string."""
+    return f" (did you mean promises={canonical(name)}?)" if canonical(name) in PROMISES else ""
 
 
 def instance_of(source: Source, dtype: str) -> Instance:

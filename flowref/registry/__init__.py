@@ -27,7 +27,7 @@ from flowref.registry.catalogue import (
 )
 from flowref.registry.constructors import needing, opening
 from flowref.registry.definitions import vet_target
-from flowref.registry.file_flows import Listing, full_listing, is_whole, listing
+from flowref.registry.file_flows import Listing, full_listing, is_whole, listing, parts_within
 from flowref.registry.reserved_options import OURS, PART, RESERVED, WEIGHTS
 from flowref.registry.specs import (
     builder_options,
@@ -66,6 +66,7 @@ __all__ = [
     "older",
     "opening",
     "parse_target",
+    "parts_within",
     "problems",
     "promises",
     "published",

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flowref.model import USER, SpecError, Target, TargetError
+from flowref.model import USER, FlowrefError, SpecError, Target, TargetError
 from flowref.model.declaration import FLOW
 from flowref.registry.catalogue import adapters
 from flowref.registry.constructors import (
@@ -121,6 +121,20 @@ def listing(spec: str) -> Listing:
             f"{found.place} defines no flow that can be built{f' ({left})' if left else ''}"
         )
     return found
+
+
+def parts_within(target: Target) -> str:
+    """A hint at the flows that an object of a file has as parts, or an empty string."""
+    place = target.component.rpartition(":")[0]
+    if target.option("part") or not place.endswith(".py"):
+        return ""
+    try:
+        listed = full_listing(place).targets
+    except FlowrefError:
+        return ""
+    parts = [one.option("part") for one in listed if one.component == target.component]
+    named = [str(target.with_options(part=part)) for part in parts if part]
+    return f"; it has flows as parts: {', '.join(named)}" if named else ""
 
 
 def full_listing(spec: str) -> Listing:

@@ -19,6 +19,7 @@ from flowref.registry.catalogue import (
     literal_brackets,
     published,
 )
+from flowref.registry.definitions import SUFFIXES, nearest_file
 from flowref.registry.file_flows import is_whole, listing
 from flowref.registry.reserved_options import PART, RESERVED, WEIGHTS
 
@@ -53,7 +54,7 @@ def expand(spec: str) -> list[Target]:
     if ":" not in spec and not spec.endswith(".py"):
         libraries = [name for name, adapter in adapters().items() if adapter.package]
         raise SpecError(
-            f"{spec!r} names no library{nearest(spec, libraries)}; expected one of "
+            f"{spec!r} names no library{nearest_file(Path(spec), SUFFIXES) or nearest(spec, libraries)}; expected one of "
             f"{', '.join(libraries)}, "
             "library:Component, package.module:factory, path/to/file.py:factory or the folder of "
             "a run"

@@ -360,3 +360,32 @@ def test_a_kind_that_no_factory_takes_is_refused_with_where_it_would_go(tmp_path
     (tmp_path / "kinds.py").write_text(FACTORIES)
     with pytest.raises(SpecError, match=r"expected batch-norm.*factory that has a parameter"):
         recipe_of(registry.parse_target(f"{tmp_path}/kinds.py:unnamed?kind=wide"))
+
+
+PRIOR = """
+
+class Prior(torch.nn.Module):
+    def __init__(self, size=2):
+        super().__init__()
+        self.flow = Shifted(size)
+
+    def forward(self, x):
+        return self.flow(x + torch.randn_like(x)), x
+"""
+
+
+def test_a_refused_object_names_the_flows_within(tmp_path: Path) -> None:
+    """Where a class of a file is no flow, its parts that are flows are named as targets."""
+    file = tmp_path / "whole.py"
+    file.write_text(f"{WHOLE}{PRIOR}")
+    hint = registry.parts_within(registry.parse_target(f"{file}:Prior"))
+    assert f"{file}:Prior?part=Shifted" in hint
+    assert registry.parts_within(registry.parse_target(f"{file}:Shifted")) == ""
+
+
+def test_a_mistyped_ending_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file beside it is named, before a library of a similar name."""
+    (tmp_path / "glow.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match=r"did you mean glow\.py\?"):
+        registry.expand("glow.pyy")

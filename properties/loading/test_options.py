@@ -66,6 +66,10 @@ class Free(nn.Module):
             "needs hidden: say 'flows.py:Needy?dim=3&hidden=8'; there is no option 'hiden' (did you mean hidden?)",
         ),
         ("Free?dmi=4", "there is no option 'dmi' (did you mean dim?)"),
+        (
+            "Free?equivariant=sign",
+            "there is no option 'equivariant' (did you mean promises=equivariant?)",
+        ),
     ],
 )
 def test_arguments_of_a_class_are_options(
