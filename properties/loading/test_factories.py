@@ -364,10 +364,22 @@ def test_a_kind_that_no_factory_takes_is_refused_with_where_it_would_go(tmp_path
 
 PRIOR = """
 
+class Scaled(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(size))
+
+    def forward(self, x):
+        return x * self.scale, self.scale.log().sum().expand(len(x))
+
+    def inverse(self, z):
+        return z / self.scale
+
+
 class Prior(torch.nn.Module):
     def __init__(self, size=2):
         super().__init__()
-        self.flow = Shifted(size)
+        self.flow = Scaled(size)
 
     def forward(self, x):
         return self.flow(x + torch.randn_like(x)), x
@@ -379,7 +391,7 @@ def test_a_refused_object_names_the_flows_within(tmp_path: Path) -> None:
     file = tmp_path / "whole.py"
     file.write_text(f"{WHOLE}{PRIOR}")
     hint = registry.parts_within(registry.parse_target(f"{file}:Prior"))
-    assert f"{file}:Prior?part=Shifted" in hint
+    assert f"{file}:Prior?part=Scaled" in hint
     assert registry.parts_within(registry.parse_target(f"{file}:Shifted")) == ""
 
 
